@@ -20,13 +20,13 @@ import (
 	"berth/rpc"
 	"berth/rpc/joining"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // replaceAuthority replaces the authority of a site, and returns the IDs of the trusted ones.
 func (s *site) replaceAuthority() (trusted []string) {
 	s.t.Helper()
-	answer, err := rpc.Call(s.t.Context(), s.leader().server, admin.AuthorityReplace, &structs.WriteRequest{})
+	answer, err := rpc.Call(s.t.Context(), s.leader().server, cluster.AuthorityReplace, &structs.WriteRequest{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (s *site) callAll(ctx context.Context, running *sync.WaitGroup) {
 		caller := m.running.caller
 		running.Go(func() {
 			for ctx.Err() == nil {
-				_, err := rpc.Call(ctx, caller, admin.CertificateRevocations, &structs.QueryRequest{})
+				_, err := rpc.Call(ctx, caller, cluster.CertificateRevocations, &structs.QueryRequest{})
 				if err != nil && ctx.Err() == nil {
 					s.t.Errorf("a call of %s: %v", m.id.ID, err)
 					return
@@ -153,8 +153,8 @@ func TestAuthority_AServerThatDoesNotRenewDropsARemovedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	_, err = rpc.Call(t.Context(), s.leader().server, admin.AuthorityRemove,
-		&admin.AuthorityRemoveRequest{ID: trusted[1]})
+	_, err = rpc.Call(t.Context(), s.leader().server, cluster.AuthorityRemove,
+		&cluster.AuthorityRemoveRequest{ID: trusted[1]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +178,8 @@ func TestAuthority_AServerThatDoesNotRenewDropsARemovedOne(t *testing.T) {
 func (s *site) rejoin(off *siteMachine) {
 	s.t.Helper()
 	leader := s.leader()
-	token, err := rpc.Call(s.t.Context(), leader.server, admin.JoinTokenCreate,
-		&admin.JoinTokenCreateRequest{Role: admin.JoinServer})
+	token, err := rpc.Call(s.t.Context(), leader.server, cluster.JoinTokenCreate,
+		&cluster.JoinTokenCreateRequest{Role: cluster.JoinServer})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -215,8 +215,8 @@ func TestAuthority_AServerThatWasOffForTooLongJoinsAgain(t *testing.T) {
 			s.awaitFollows(m, trusted...)
 		}
 	}
-	_, err := rpc.Call(t.Context(), s.leader().server, admin.AuthorityRemove,
-		&admin.AuthorityRemoveRequest{ID: trusted[1]})
+	_, err := rpc.Call(t.Context(), s.leader().server, cluster.AuthorityRemove,
+		&cluster.AuthorityRemoveRequest{ID: trusted[1]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +239,8 @@ func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	removed, err := rpc.Call(t.Context(), s.leader().server, admin.AuthorityRemove,
-		&admin.AuthorityRemoveRequest{ID: trusted[1]})
+	removed, err := rpc.Call(t.Context(), s.leader().server, cluster.AuthorityRemove,
+		&cluster.AuthorityRemoveRequest{ID: trusted[1]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"berth/server/control/schedconfig"
 	"berth/server/fencing"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // writeFiles makes files in a new directory and returns its path.
@@ -192,7 +192,7 @@ func TestConfig_ReadsTheConfigurationOfAutopilot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := admin.DefaultAutopilotConfig()
+	want := cluster.DefaultAutopilotConfig()
 	want.MinQuorum = 3
 	want.ServerStabilizationTime = time.Minute
 	if got := c.Server.Autopilot.Row(); got != want || c.Server.RedundancyZone != "a" {

@@ -10,7 +10,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // canaryKey is a key that no output may show.
@@ -42,25 +42,25 @@ func TestGossipKeyring_IsServedOverTheOperatorSocketAlone(t *testing.T) {
 	dir, addr, _ := startEncrypted(t)
 	tcp := api.NewClient(api.ClientConfig{Address: addr})
 	t.Cleanup(tcp.Close)
-	key := gossipkey.New()
-	for _, op := range []gossipkey.Operation{
-		gossipkey.List,
-		gossipkey.Install,
-		gossipkey.Use,
-		gossipkey.Remove,
+	key := cluster.NewGossipKey()
+	for _, op := range []cluster.GossipKeyOperation{
+		cluster.GossipKeyList,
+		cluster.GossipKeyInstall,
+		cluster.GossipKeyUse,
+		cluster.GossipKeyRemove,
 	} {
 		_, err := api.GossipKeyring(t.Context(), tcp, op, key)
 		wantDenied(t, string(op), err, filepath.Join(dir, "berth.sock"))
 	}
 
 	socket := overSocket(t, dir)
-	for _, op := range []gossipkey.Operation{gossipkey.Install, gossipkey.Use} {
+	for _, op := range []cluster.GossipKeyOperation{cluster.GossipKeyInstall, cluster.GossipKeyUse} {
 		rings, err := api.GossipKeyring(t.Context(), socket, op, key)
 		if err != nil || rings.NumNodes != 1 || rings.NumErr != 0 {
 			t.Errorf("%s over the socket: got %+v, error %v", op, rings, err)
 		}
 	}
-	rings, err := api.GossipKeyring(t.Context(), socket, gossipkey.List, "")
+	rings, err := api.GossipKeyring(t.Context(), socket, cluster.GossipKeyList, "")
 	if err != nil || len(rings.Keys) != 2 || rings.PrimaryKeys[key] != 1 || rings.Keys[canaryKey] != 1 {
 		t.Errorf("the keys are %+v, error %v", rings, err)
 	}
@@ -69,11 +69,11 @@ func TestGossipKeyring_IsServedOverTheOperatorSocketAlone(t *testing.T) {
 func TestGossipKeyring_NeedsAServerThatEncrypts(t *testing.T) {
 	dir := shortDir(t)
 	startServer(t, "-data-dir", dir)
-	_, err := api.GossipKeyring(t.Context(), overSocket(t, dir), gossipkey.List, "")
+	_, err := api.GossipKeyring(t.Context(), overSocket(t, dir), cluster.GossipKeyList, "")
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "server.encrypt") {
 		t.Errorf("a server without a key: got %v", err)
 	}
-	_, err = local{&Agent{}}.GossipKeyring(t.Context(), gossipkey.List, "")
+	_, err = local{&Agent{}}.GossipKeyring(t.Context(), cluster.GossipKeyList, "")
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "no server") {
 		t.Errorf("an agent without a server: got %v", err)
 	}
@@ -99,7 +99,8 @@ func TestGossipKey_IsInNoOutput(t *testing.T) {
 	}
 
 	socket := overSocket(t, dir)
-	for _, op := range []gossipkey.Operation{gossipkey.Install, gossipkey.Use, gossipkey.Remove} {
+	for _, op := range []cluster.GossipKeyOperation{
+		cluster.GossipKeyInstall, cluster.GossipKeyUse, cluster.GossipKeyRemove} {
 		_, err := api.GossipKeyring(t.Context(), socket, op, canaryKey)
 		check(string(op), fmt.Sprint(err))
 		_, err = api.GossipKeyring(t.Context(), socket, op, canaryKey+"=")
@@ -122,7 +123,7 @@ func TestGossipKey_IsInNoOutput(t *testing.T) {
 		}
 		check("a reload", fmt.Sprint(err))
 	}
-	writeConfig(t, filepath.Join(dir, "agent.hcl"), encryptWith(gossipkey.New()))
+	writeConfig(t, filepath.Join(dir, "agent.hcl"), encryptWith(cluster.NewGossipKey()))
 	if err := socket.AgentReload(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -141,7 +142,7 @@ func TestGossipKey_NeedsTheRightForm(t *testing.T) {
 	cfg.Server.Encrypt = structs.Secret(canaryKey[4:])
 	err := cfg.Finish()
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "server: encrypt") ||
-		!strings.Contains(err.Error(), gossipkey.Generate) {
+		!strings.Contains(err.Error(), cluster.GossipKeyCommand) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"berth/client"
 	"berth/internal/agentlog"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -75,7 +75,7 @@ func (l local) placeOfServer(id string) (inspect.Place, error) {
 
 // namesOf returns the names by which a request may name a server: its name, with and without its region, its
 // ID and its RPC address. Package server sets the tags.
-func namesOf(m *admin.AgentMember) []string {
+func namesOf(m *cluster.AgentMember) []string {
 	return []string{m.Name, strings.TrimSuffix(m.Name, "."+m.Tags["region"]), m.Tags["id"], m.Tags["rpc_addr"]}
 }
 

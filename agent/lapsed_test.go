@@ -21,7 +21,7 @@ import (
 	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -125,8 +125,8 @@ func (s *site) addServer(name string) {
 // token returns a join token for a node.
 func (s *site) token() string {
 	s.t.Helper()
-	token, err := rpc.Call(s.t.Context(), s.leader().server, admin.JoinTokenCreate,
-		&admin.JoinTokenCreateRequest{Role: admin.JoinNode})
+	token, err := rpc.Call(s.t.Context(), s.leader().server, cluster.JoinTokenCreate,
+		&cluster.JoinTokenCreateRequest{Role: cluster.JoinNode})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -269,8 +269,8 @@ func (s *site) endCertificate(m *siteMachine, ended time.Time) {
 func (s *site) endRecord(m *siteMachine, ended time.Time) {
 	s.t.Helper()
 	leader := s.leader().server
-	row := trust.MachineCertificate(leader.Store().Read(), admin.JoinNode, m.id.ID)
-	record := &admin.MachineCertificateRequest{
+	row := trust.MachineCertificate(leader.Store().Read(), cluster.JoinNode, m.id.ID)
+	record := &cluster.MachineCertificateRequest{
 		Role:     row.Role,
 		ID:       row.ID,
 		Serial:   row.Serial,
@@ -304,7 +304,7 @@ func (s *site) mustServe() {
 	s.leader()
 	for _, m := range s.machines[:3] {
 		awaitCondition(s.t, m.id.ID+" reaches the leader", func() bool {
-			_, err := rpc.Call(s.t.Context(), m.running.server, admin.JoinTokenList, &structs.QueryRequest{})
+			_, err := rpc.Call(s.t.Context(), m.running.server, cluster.JoinTokenList, &structs.QueryRequest{})
 			return err == nil
 		})
 	}

@@ -14,8 +14,7 @@ import (
 	"berth/internal/opsocket"
 	"berth/internal/version"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
@@ -124,7 +123,7 @@ func noServer(noun string) error {
 }
 
 // Members lists the servers that gossip knows.
-func (l local) Members(context.Context) ([]*admin.AgentMember, error) {
+func (l local) Members(context.Context) ([]*cluster.AgentMember, error) {
 	if l.server == nil {
 		return nil, noServer("the members")
 	}
@@ -157,8 +156,8 @@ func (l local) Join(ctx context.Context, addrs []string) (int, error) {
 
 // GossipKeyring shows or changes the keys of the servers' gossip. It decides who may speak to the servers.
 func (l local) GossipKeyring(
-	ctx context.Context, op gossipkey.Operation, key string,
-) (*gossipkey.Keyrings, error) {
+	ctx context.Context, op cluster.GossipKeyOperation, key string,
+) (*cluster.GossipKeyrings, error) {
 	if l.server == nil {
 		return nil, noServer("the keys of the gossip")
 	}

@@ -16,7 +16,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // forger answers a node in the place of its servers, without TLS. It names an authority of its own.
@@ -41,8 +41,8 @@ func newForger(t *testing.T) *forger {
 	}
 	logger := hclog.NewNullLogger()
 	srv := rpc.NewServer(logger,
-		rpc.Handle(admin.CertificateRevocations, f.list),
-		rpc.Handle(admin.CertificateRenew, f.renew))
+		rpc.Handle(cluster.CertificateRevocations, f.list),
+		rpc.Handle(cluster.CertificateRenew, f.renew))
 	port := rpc.NewListener(ln, logger, map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux})
 	ctx, end := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -57,27 +57,27 @@ func newForger(t *testing.T) *forger {
 
 func (f *forger) list(
 	ctx context.Context, r *structs.QueryRequest,
-) (*admin.CertificateRevocationsResponse, error) {
+) (*cluster.CertificateRevocationsResponse, error) {
 	f.lists.Add(1)
 	if r.MinIndex > 0 {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	resp := &admin.CertificateRevocationsResponse{Authorities: []string{pki.AuthorityID(f.Cert)}}
+	resp := &cluster.CertificateRevocationsResponse{Authorities: []string{pki.AuthorityID(f.Cert)}}
 	resp.Index = 1
 	return resp, nil
 }
 
 func (f *forger) renew(
-	_ context.Context, r *admin.CertificateRenewRequest,
-) (*admin.CertificateSignResponse, error) {
+	_ context.Context, r *cluster.CertificateRenewRequest,
+) (*cluster.CertificateSignResponse, error) {
 	f.renewals.Add(1)
 	csr, err := pki.ParseCSR(r.CSR)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := f.Sign(csr.Public, pki.Request{Identity: csr.Identity, From: time.Now(), Life: day})
-	return &admin.CertificateSignResponse{
+	return &cluster.CertificateSignResponse{
 		Certificate: string(cert),
 		Authorities: string(f.CertPEM()),
 	}, err
@@ -129,18 +129,18 @@ func TestForward_AServerThatPrefersTLSForwardsRenewalsWithItAlone(t *testing.T) 
 			KeyFile:  files.Key,
 		}
 	})
-	list := new(admin.CertificateRevocationsResponse)
-	plain := admin.CertificateRevocations.Name
+	list := new(cluster.CertificateRevocationsResponse)
+	plain := cluster.CertificateRevocations.Name
 	err := a.server.Forward(t.Context(), f.addr, plain, &structs.QueryRequest{}, list)
 	if err != nil || f.lists.Load() != 1 {
 		t.Fatalf("the list: %v", err)
 	}
 	for _, method := range []string{
-		admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name,
-		admin.JoinTokenCreate.Name, admin.AuthorityList.Name,
+		cluster.CertificateSign.Name, cluster.CertificateRenew.Name, cluster.OperatorCertificate.Name,
+		cluster.JoinTokenCreate.Name, cluster.AuthorityList.Name,
 	} {
-		err = a.server.Forward(t.Context(), f.addr, method, &admin.CertificateRenewRequest{},
-			new(admin.CertificateSignResponse))
+		err = a.server.Forward(t.Context(), f.addr, method, &cluster.CertificateRenewRequest{},
+			new(cluster.CertificateSignResponse))
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("%s: %v; expected unavailable", method, err)
 		}

@@ -20,7 +20,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // securedAgent runs a server that requires TLS, and waits until it leads.
@@ -189,11 +189,11 @@ func TestRevoked_EveryPortEndsAndRejectsItsConnections(t *testing.T) {
 		"HTTP of a server's serial": {attacker(pki.RoleServer, "s6").ofHTTP(a), "", "", true},
 	} {
 		open := c.mustConnect(name)
-		r := &admin.CertificateRevokeRequest{Role: c.role, Name: c.name}
+		r := &cluster.CertificateRevokeRequest{Role: c.role, Name: c.name}
 		if c.serial {
 			r.Serial = c.caller.serial
 		}
-		_, err := rpc.Call(t.Context(), a.caller, admin.CertificateRevoke, r)
+		_, err := rpc.Call(t.Context(), a.caller, cluster.CertificateRevoke, r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -220,8 +220,8 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = rpc.Call(t.Context(), a.caller, admin.CertificateRevoke,
-		&admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: "n1"})
+	_, err = rpc.Call(t.Context(), a.caller, cluster.CertificateRevoke,
+		&cluster.CertificateRevokeRequest{Role: cluster.JoinNode, Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +255,8 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 func TestRevoked_AServerDoesNotRenewForItself(t *testing.T) {
 	own := pkitest.New(t, "global")
 	a := securedAgent(t, own)
-	_, err := rpc.Call(t.Context(), a.caller, admin.CertificateRevoke,
-		&admin.CertificateRevokeRequest{Serial: a.keys.Serial()})
+	_, err := rpc.Call(t.Context(), a.caller, cluster.CertificateRevoke,
+		&cluster.CertificateRevokeRequest{Serial: a.keys.Serial()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // This file has the decisions of the agent about TLS: which ports speak it, which certificates each port and
@@ -222,7 +222,7 @@ const renewTimeout = 20 * time.Second
 func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
 	client := a.keys.Client(peertls.Roles(pki.RoleServer))
 	if a.keys.Lapsed(time.Now()) {
-		return a.renewAtServers(func(addr string) (*admin.CertificateSignResponse, error) {
+		return a.renewAtServers(func(addr string) (*cluster.CertificateSignResponse, error) {
 			return joining.Renew(ctx, addr, client, csr)
 		})
 	}
@@ -230,10 +230,10 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 	// This pool connects with TLS alone. The other calls of the node may be plain in some modes.
 	pool := rpc.NewPool(rpc.SecureDialer(rpc.Dial, client, false), a.logger.Named("tls"), nil)
 	defer pool.Close()
-	return a.renewAtServers(func(addr string) (*admin.CertificateSignResponse, error) {
+	return a.renewAtServers(func(addr string) (*cluster.CertificateSignResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 		defer cancel()
-		return rpc.Call(ctx, pool.At(addr), admin.CertificateRenew, &admin.CertificateRenewRequest{
+		return rpc.Call(ctx, pool.At(addr), cluster.CertificateRenew, &cluster.CertificateRenewRequest{
 			NodeID: a.keys.NodeID(),
 			CSR:    csr,
 		})
@@ -242,11 +242,11 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 
 // renewAtServers makes a call to one server after the other, until one of them signs.
 func (a *Agent) renewAtServers(
-	call func(addr string) (*admin.CertificateSignResponse, error),
+	call func(addr string) (*cluster.CertificateSignResponse, error),
 ) (cert, authorities string, err error) {
 	err = structs.Unavailablef("no server is known (client.servers)")
 	for _, addr := range a.client.Servers() {
-		var answer *admin.CertificateSignResponse
+		var answer *cluster.CertificateSignResponse
 		answer, err = call(addr)
 		if err == nil {
 			return answer.Certificate, answer.Authorities, nil

@@ -16,7 +16,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -136,11 +136,11 @@ func TestRevoked_ANodeAloneEndsAndRejectsItsConnections(t *testing.T) {
 	} {
 		attacker := newCaller(t, own, c.role, c.id).ofHTTP(node)
 		open := attacker.mustConnect(name)
-		r := &admin.CertificateRevokeRequest{Serial: attacker.serial}
+		r := &cluster.CertificateRevokeRequest{Serial: attacker.serial}
 		if c.byID {
-			r = &admin.CertificateRevokeRequest{Role: string(c.role), Name: c.id}
+			r = &cluster.CertificateRevokeRequest{Role: string(c.role), Name: c.id}
 		}
-		_, err := rpc.Call(t.Context(), server.caller, admin.CertificateRevoke, r)
+		_, err := rpc.Call(t.Context(), server.caller, cluster.CertificateRevoke, r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -22,7 +22,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -190,7 +190,7 @@ func TestDuty_A6_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
 	_, addr, _ := securedServer(t, own, "require", "")
 	dialWith := func(files pkitest.Files) rpc.Dialer { return attackWith(t, own, &files, nil) }
 	ping := func(dial rpc.Dialer) error {
-		return call(t, dial, addr, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+		return call(t, dial, addr, cluster.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	}
 	server := own.Files(t, pki.RoleServer, "x")
 	for role, files := range map[pki.Role]pkitest.Files{
@@ -342,7 +342,7 @@ func TestTLS_PreferSpeaksBoth(t *testing.T) {
 	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
 	secure := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
 	for name, dial := range map[string]rpc.Dialer{"TLS": secure, "no TLS": rpc.Dial} {
-		err := call(t, dial, rpcAddr, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+		err := call(t, dial, rpcAddr, cluster.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

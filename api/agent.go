@@ -13,7 +13,7 @@ import (
 	"berth/internal/keyring"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var agentSelf = NewEndpoint[*AgentSelf](Get, "/v1/agent/self", serveSelf, Needs(access.NeedsAgentRead))
@@ -52,7 +52,7 @@ type ServerMembers struct {
 	ServerName   string
 	ServerRegion string
 	ServerDC     string
-	Members      []*admin.AgentMember
+	Members      []*cluster.AgentMember
 }
 
 func serveMembers(c *Call) (any, error) {
@@ -188,8 +188,8 @@ func (c *Client) AgentReload(ctx context.Context) error {
 }
 
 var statusLeader = NewEndpoint(Get, "/v1/status/leader",
-	ServeMethod(admin.StatusLeader, nil,
-		func(a *admin.StatusLeaderResponse) string {
+	ServeMethod(cluster.StatusLeader, nil,
+		func(a *cluster.StatusLeaderResponse) string {
 			return a.Leader
 		}))
 
@@ -199,8 +199,8 @@ func (c *Client) StatusLeader(ctx context.Context) (string, error) {
 }
 
 var statusPeers = NewEndpoint(Get, "/v1/status/peers",
-	ServeMethod(admin.StatusPeers, nil,
-		func(a *admin.StatusPeersResponse) []string {
+	ServeMethod(cluster.StatusPeers, nil,
+		func(a *cluster.StatusPeersResponse) []string {
 			return a.Peers
 		}))
 
@@ -232,29 +232,29 @@ func serveRegions(c *Call) (any, error) {
 }
 
 var raftConfiguration = NewEndpoint(Get, "/v1/operator/raft/configuration",
-	ServeMethod(admin.OperatorRaft, nil,
-		func(a *admin.RaftConfigurationResponse) raftAnswer {
+	ServeMethod(cluster.OperatorRaft, nil,
+		func(a *cluster.RaftConfigurationResponse) raftAnswer {
 			return raftAnswer{Servers: a.Servers, Index: a.Index}
 		}))
 
 // raftAnswer is the Raft configuration in the dialect's shape.
 type raftAnswer struct {
-	Servers []*admin.RaftServer
+	Servers []*cluster.RaftServer
 	Index   uint64
 }
 
 // RaftConfiguration returns the servers of the Raft configuration.
 func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
-	[]*admin.RaftServer, error,
+	[]*cluster.RaftServer, error,
 ) {
 	answer, _, err := raftConfiguration.Fetch(ctx, c, "", q)
 	return answer.Servers, err
 }
 
 var raftRemovePeer = NewEndpoint(Remove, "/v1/operator/raft/peer",
-	ServeMethod(admin.OperatorRemove, bindRemovePeer, Whole))
+	ServeMethod(cluster.OperatorRemove, bindRemovePeer, Whole))
 
-func bindRemovePeer(c *Call, req *admin.RaftRemovePeerRequest) error {
+func bindRemovePeer(c *Call, req *cluster.RaftRemovePeerRequest) error {
 	req.ID = c.Param("id")
 	req.Address = c.Param("address")
 	return nil
@@ -267,9 +267,9 @@ func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 }
 
 var raftTransfer = NewEndpoint(Put, "/v1/operator/raft/transfer-leadership",
-	ServeMethod(admin.OperatorTransfer, bindTransfer, Whole))
+	ServeMethod(cluster.OperatorTransfer, bindTransfer, Whole))
 
-func bindTransfer(c *Call, req *admin.RaftTransferRequest) error {
+func bindTransfer(c *Call, req *cluster.RaftTransferRequest) error {
 	req.ID = c.Param("id")
 	req.Address = c.Param("address")
 	return nil
@@ -344,7 +344,7 @@ func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.
 }
 
 var systemGC = NewEndpoint(Put, "/v1/system/gc",
-	ServeMethod(admin.SystemGC, nil, Whole))
+	ServeMethod(cluster.SystemGC, nil, Whole))
 
 // SystemGC deletes the ended rows that nothing needs, however young they are.
 func (c *Client) SystemGC(ctx context.Context) error {

@@ -6,29 +6,29 @@ import (
 	"net/url"
 	"strconv"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const autopilotConfigPath = "/v1/operator/autopilot/configuration"
 
 var autopilotConfig = NewEndpoint(Get, autopilotConfigPath,
-	ServeMethod(admin.AutopilotConfigGet, nil, autopilotConfigOf))
+	ServeMethod(cluster.AutopilotConfigGet, nil, autopilotConfigOf))
 
-func autopilotConfigOf(a *admin.AutopilotConfigResponse) *admin.AutopilotConfig { return a.Config }
+func autopilotConfigOf(a *cluster.AutopilotConfigResponse) *cluster.AutopilotConfig { return a.Config }
 
 // AutopilotConfig reads the configuration of autopilot.
-func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*admin.AutopilotConfig, *Meta, error) {
+func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*cluster.AutopilotConfig, *Meta, error) {
 	return autopilotConfig.Fetch(ctx, c, "", q)
 }
 
 var autopilotConfigSet = NewEndpoint(Put, autopilotConfigPath,
-	ServeMethod(admin.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
+	ServeMethod(cluster.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
 
-func autopilotUpdated(a *admin.AutopilotConfigSetResponse) bool { return a.Updated }
+func autopilotUpdated(a *cluster.AutopilotConfigSetResponse) bool { return a.Updated }
 
 // bindAutopilotConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindAutopilotConfig(c *Call, req *admin.AutopilotConfigRequest) error {
-	var body admin.AutopilotConfigJSON
+func bindAutopilotConfig(c *Call, req *cluster.AutopilotConfigRequest) error {
+	var body cluster.AutopilotConfigJSON
 	err := c.DecodeBody(&body)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func bindAutopilotConfig(c *Call, req *admin.AutopilotConfigRequest) error {
 // ModifyIndex of the new one, 0 for none; otherwise updated is false.
 func (c *Client) SetAutopilotConfig(
 	ctx context.Context,
-	config *admin.AutopilotConfig,
+	config *cluster.AutopilotConfig,
 	cas bool,
 ) (updated bool, err error) {
 	params := url.Values{}
@@ -56,10 +56,10 @@ func (c *Client) SetAutopilotConfig(
 	return autopilotConfigSet.Send(ctx, c, Request{Query: params, Body: config})
 }
 
-var autopilotHealth = NewEndpoint[*admin.AutopilotHealthResponse](Get, "/v1/operator/autopilot/health",
+var autopilotHealth = NewEndpoint[*cluster.AutopilotHealthResponse](Get, "/v1/operator/autopilot/health",
 	serveAutopilotHealth, answersAlso(http.StatusTooManyRequests))
 
-var callAutopilotHealth = ServeMethod(admin.AutopilotHealth, nil, Whole)
+var callAutopilotHealth = ServeMethod(cluster.AutopilotHealth, nil, Whole)
 
 // serveAutopilotHealth answers with status 429 if a server is unhealthy, as the dialect does.
 func serveAutopilotHealth(c *Call) (any, error) {
@@ -68,7 +68,7 @@ func serveAutopilotHealth(c *Call) (any, error) {
 		return nil, err
 	}
 	status := http.StatusOK
-	if !answer.(*admin.AutopilotHealthResponse).Healthy {
+	if !answer.(*cluster.AutopilotHealthResponse).Healthy {
 		status = http.StatusTooManyRequests
 	}
 	c.render(status, answer)
@@ -77,7 +77,7 @@ func serveAutopilotHealth(c *Call) (any, error) {
 
 // AutopilotHealth reads the health of the servers, also if one is unhealthy.
 func (c *Client) AutopilotHealth(ctx context.Context, q *Query) (
-	*admin.AutopilotHealthResponse, *Meta, error,
+	*cluster.AutopilotHealthResponse, *Meta, error,
 ) {
 	return autopilotHealth.Fetch(ctx, c, "", q)
 }

@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy: the status is 429, as the dialect has it, and the client
@@ -20,11 +20,11 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 	t.Cleanup(c.Close)
 	since := time.Unix(1_800_000_000, 0).UTC()
 	for _, healthy := range []bool{true, false} {
-		apitest.Answer(s.caller, admin.AutopilotHealth, admin.AutopilotHealthResponse{
+		apitest.Answer(s.caller, cluster.AutopilotHealth, cluster.AutopilotHealthResponse{
 			Healthy: healthy,
 			Leader:  "s1",
 			Voters:  []string{"s1"},
-			Servers: []*admin.ServerHealth{{
+			Servers: []*cluster.ServerHealth{{
 				ID:          "s1",
 				SerfStatus:  "alive",
 				LastContact: 31 * time.Millisecond,
@@ -49,7 +49,7 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 			t.Errorf("healthy %t: got %+v with %+v", healthy, got, first)
 		}
 	}
-	apitest.Fail(s.caller, admin.AutopilotHealth, structs.Unavailablef("no leader"))
+	apitest.Fail(s.caller, cluster.AutopilotHealth, structs.Unavailablef("no leader"))
 	_, _, err := c.AutopilotHealth(t.Context(), nil)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a leader: %v", err)
@@ -60,9 +60,9 @@ func TestAutopilotConfig_HasDurationsAsTexts(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	t.Cleanup(c.Close)
-	want := admin.DefaultAutopilotConfig()
+	want := cluster.DefaultAutopilotConfig()
 	want.ModifyIndex = 7
-	apitest.Answer(s.caller, admin.AutopilotConfigGet, admin.AutopilotConfigResponse{Config: &want})
+	apitest.Answer(s.caller, cluster.AutopilotConfigGet, cluster.AutopilotConfigResponse{Config: &want})
 	_, body := s.do(t, "GET", "/v1/operator/autopilot/configuration", "")
 	for _, text := range []string{`"LastContactThreshold":"200ms"`, `"ServerStabilizationTime":"10s"`} {
 		if !strings.Contains(body, text) {
@@ -73,7 +73,7 @@ func TestAutopilotConfig_HasDurationsAsTexts(t *testing.T) {
 	if err != nil || *got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	apitest.Answer(s.caller, admin.AutopilotConfigSet, admin.AutopilotConfigSetResponse{Updated: true})
+	apitest.Answer(s.caller, cluster.AutopilotConfigSet, cluster.AutopilotConfigSetResponse{Updated: true})
 	for _, body := range []string{
 		`{"LastContactThreshold":"soon"}`,
 		`{"LastContactThreshold":200000000}`,

@@ -4,25 +4,28 @@ import (
 	"berth/structs/access"
 	"context"
 
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // gossipKeyring has the route of each operation on the keys of the gossip.
-var gossipKeyring = map[gossipkey.Operation]*Endpoint[*gossipkey.Keyrings]{
-	gossipkey.List: NewEndpoint(Get, "/v1/agent/keyring/list", serveGossip(gossipkey.List), gossipRight),
-	gossipkey.Install: NewEndpoint(Put, "/v1/agent/keyring/install",
-		serveGossip(gossipkey.Install), gossipRight),
-	gossipkey.Use:    NewEndpoint(Put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use), gossipRight),
-	gossipkey.Remove: NewEndpoint(Put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove), gossipRight),
+var gossipKeyring = map[cluster.GossipKeyOperation]*Endpoint[*cluster.GossipKeyrings]{
+	cluster.GossipKeyList: NewEndpoint(
+		Get, "/v1/agent/keyring/list", serveGossip(cluster.GossipKeyList), gossipRight),
+	cluster.GossipKeyInstall: NewEndpoint(Put, "/v1/agent/keyring/install",
+		serveGossip(cluster.GossipKeyInstall), gossipRight),
+	cluster.GossipKeyUse: NewEndpoint(
+		Put, "/v1/agent/keyring/use", serveGossip(cluster.GossipKeyUse), gossipRight),
+	cluster.GossipKeyRemove: NewEndpoint(
+		Put, "/v1/agent/keyring/remove", serveGossip(cluster.GossipKeyRemove), gossipRight),
 }
 
 // gossipRight is that of the dialect for the keys of the gossip.
 var gossipRight = Needs(access.NeedsAgentWrite)
 
-func serveGossip(op gossipkey.Operation) ServeFunc[*gossipkey.Keyrings] {
+func serveGossip(op cluster.GossipKeyOperation) ServeFunc[*cluster.GossipKeyrings] {
 	return func(c *Call) (any, error) {
-		var req gossipkey.Request
-		if op != gossipkey.List {
+		var req cluster.GossipKeyRequest
+		if op != cluster.GossipKeyList {
 			err := c.DecodeBody(&req)
 			if err != nil {
 				return nil, err
@@ -34,12 +37,12 @@ func serveGossip(op gossipkey.Operation) ServeFunc[*gossipkey.Keyrings] {
 
 // GossipKeyring shows or changes the keys with which all servers encrypt their gossip. key is in base64, and
 // "" for List. The address of the client has to be the operator socket of a server.
-func GossipKeyring(ctx context.Context, c *Client, op gossipkey.Operation, key string) (
-	*gossipkey.Keyrings, error,
+func GossipKeyring(ctx context.Context, c *Client, op cluster.GossipKeyOperation, key string) (
+	*cluster.GossipKeyrings, error,
 ) {
 	var r Request
-	if op != gossipkey.List {
-		r.Body = gossipkey.Request{Key: key}
+	if op != cluster.GossipKeyList {
+		r.Body = cluster.GossipKeyRequest{Key: key}
 	}
 	return gossipKeyring[op].Send(ctx, c, r)
 }

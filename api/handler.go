@@ -44,8 +44,7 @@ import (
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
@@ -53,7 +52,7 @@ import (
 // Agent has the methods of the process that the handler needs in addition to remote procedures.
 type Agent interface {
 	Self() *AgentSelf
-	Members(ctx context.Context) ([]*admin.AgentMember, error)
+	Members(ctx context.Context) ([]*cluster.AgentMember, error)
 	// Leave removes the agent's server from the cluster and then stops the agent. Without force it fails if
 	// the cluster would lose its majority.
 	Leave(ctx context.Context, force bool) error
@@ -64,7 +63,8 @@ type Agent interface {
 	Join(ctx context.Context, addrs []string) (int, error)
 	// GossipKeyring shows or changes the keys with which the servers encrypt their gossip. key is "" for List.
 	// The request is denied unless it came over the operator socket of a server.
-	GossipKeyring(ctx context.Context, op gossipkey.Operation, key string) (*gossipkey.Keyrings, error)
+	GossipKeyring(ctx context.Context, op cluster.GossipKeyOperation, key string) (
+		*cluster.GossipKeyrings, error)
 	// Reload reads the configuration of the agent again and applies its live settings. An invalid configuration
 	// is a failed precondition, and changes nothing.
 	Reload() error
@@ -112,7 +112,7 @@ type Agent interface {
 // AgentSelf describes an agent.
 type AgentSelf struct {
 	Config map[string]any               `json:"config"`
-	Member *admin.AgentMember           `json:"member"`
+	Member *cluster.AgentMember         `json:"member"`
 	Stats  map[string]map[string]string `json:"stats"`
 }
 

@@ -20,7 +20,7 @@ import (
 	"berth/api/inspect"
 	_ "berth/api/nouns" // the routes
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -52,7 +52,7 @@ func newServer(t testing.TB, change ...func(*api.Config)) *server {
 }
 
 func newAgent() *apitest.Agent {
-	me := &admin.AgentMember{
+	me := &cluster.AgentMember{
 		Name:   "s1.global",
 		Addr:   "10.0.0.1",
 		Port:   4748,
@@ -69,7 +69,7 @@ func newAgent() *apitest.Agent {
 			Member: me,
 			Stats:  map[string]map[string]string{"client": {"node_id": "n1"}},
 		},
-		MembersAs: []*admin.AgentMember{me},
+		MembersAs: []*cluster.AgentMember{me},
 		HealthIs: &api.AgentHealth{Server: &api.HalfHealth{
 			OK:      true,
 			Message: "ok",

@@ -3,15 +3,15 @@ package api
 import (
 	"context"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var joinTokenCreate = NewEndpoint(Put, "/v1/join/token",
-	ServeMethod(admin.JoinTokenCreate, bindJoinToken, Whole))
+	ServeMethod(cluster.JoinTokenCreate, bindJoinToken, Whole))
 
 // bindJoinToken takes requests from callers that may have secrets: with the token of a server its holder gets
 // the key-encryption key.
-func bindJoinToken(c *Call, req *admin.JoinTokenCreateRequest) error {
+func bindJoinToken(c *Call, req *cluster.JoinTokenCreateRequest) error {
 	err := allowSecrets(c)
 	if err != nil {
 		return err
@@ -20,24 +20,24 @@ func bindJoinToken(c *Call, req *admin.JoinTokenCreateRequest) error {
 }
 
 // CreateJoinToken makes a join token. The answer alone has its secret.
-func CreateJoinToken(ctx context.Context, c *Client, r *admin.JoinTokenCreateRequest) (
-	*admin.JoinTokenCreateResponse, error,
+func CreateJoinToken(ctx context.Context, c *Client, r *cluster.JoinTokenCreateRequest) (
+	*cluster.JoinTokenCreateResponse, error,
 ) {
 	return joinTokenCreate.Send(ctx, c, Request{Body: r})
 }
 
 var joinTokenList = NewEndpoint(Get, "/v1/join/tokens",
-	ServeMethod(admin.JoinTokenList, nil,
-		func(a *admin.JoinTokenListResponse) []*admin.JoinToken { return a.Tokens }))
+	ServeMethod(cluster.JoinTokenList, nil,
+		func(a *cluster.JoinTokenListResponse) []*cluster.JoinToken { return a.Tokens }))
 
 // JoinTokens lists the join tokens that can still be used, without their secrets.
-func JoinTokens(ctx context.Context, c *Client, q *Query) ([]*admin.JoinToken, *Meta, error) {
+func JoinTokens(ctx context.Context, c *Client, q *Query) ([]*cluster.JoinToken, *Meta, error) {
 	return joinTokenList.Fetch(ctx, c, "", q)
 }
 
 var joinTokenDelete = NewEndpoint(Remove, "/v1/join/token/{id}",
-	ServeMethod(admin.JoinTokenDelete,
-		WithID(func(req *admin.JoinTokenDeleteRequest, id string) { req.ID = id }),
+	ServeMethod(cluster.JoinTokenDelete,
+		WithID(func(req *cluster.JoinTokenDeleteRequest, id string) { req.ID = id }),
 		Whole))
 
 // DeleteJoinToken makes a join token useless.

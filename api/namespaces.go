@@ -5,46 +5,46 @@ import (
 
 	"berth/internal/conf"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var namespaceList = NewEndpoint(Get, "/v1/namespaces",
-	ServeList(admin.NamespaceList, nil,
-		func(a *admin.NamespaceListResponse) []*admin.Namespace {
+	ServeList(cluster.NamespaceList, nil,
+		func(a *cluster.NamespaceListResponse) []*cluster.Namespace {
 			return a.Namespaces
 		}))
 
 // Namespaces lists the namespaces.
 func (c *Client) Namespaces(ctx context.Context, q *Query) (
-	[]*admin.Namespace, *Meta, error,
+	[]*cluster.Namespace, *Meta, error,
 ) {
 	return namespaceList.Fetch(ctx, c, "", q)
 }
 
 var namespaceGet = NewEndpoint(Get, "/v1/namespace/{id}",
-	ServeMethod(admin.NamespaceGet,
-		WithID(func(q *admin.NamespaceGetRequest, id string) { q.Name = id }),
-		func(a *admin.NamespaceGetResponse) *admin.Namespace {
+	ServeMethod(cluster.NamespaceGet,
+		WithID(func(q *cluster.NamespaceGetRequest, id string) { q.Name = id }),
+		func(a *cluster.NamespaceGetResponse) *cluster.Namespace {
 			return a.Namespace
 		}))
 
 // NamespaceInfo reads one namespace.
 func (c *Client) NamespaceInfo(ctx context.Context, name string, q *Query) (
-	*admin.Namespace, *Meta, error,
+	*cluster.Namespace, *Meta, error,
 ) {
 	return namespaceGet.Fetch(ctx, c, name, q)
 }
 
 var (
 	namespaceApply = NewEndpoint(Put, "/v1/namespace",
-		ServeMethod(admin.NamespaceApply, bindNamespace, Whole))
+		ServeMethod(cluster.NamespaceApply, bindNamespace, Whole))
 
 	_ = Handle(Put, "/v1/namespace/{id}", namespaceApply.route.serve)
 )
 
 // namespaceBody is a namespace with the fields of the dialect that berth rejects.
 type namespaceBody struct {
-	admin.Namespace
+	cluster.Namespace
 	NodePoolConfiguration *choices
 	VaultConfiguration    *choices
 	ConsulConfiguration   *choices
@@ -74,7 +74,7 @@ func (b *namespaceBody) check() error {
 	return nil
 }
 
-func bindNamespace(c *Call, req *admin.NamespaceApplyRequest) error {
+func bindNamespace(c *Call, req *cluster.NamespaceApplyRequest) error {
 	var b namespaceBody
 	err := c.DecodeBody(&b)
 	if err == nil {
@@ -93,7 +93,7 @@ func bindNamespace(c *Call, req *admin.NamespaceApplyRequest) error {
 }
 
 // DecodeNamespace decodes a namespace from the JSON of the API, as strictly as the API does.
-func DecodeNamespace(src []byte) (*admin.Namespace, error) {
+func DecodeNamespace(src []byte) (*cluster.Namespace, error) {
 	var b namespaceBody
 	err := conf.DecodeJSON(src, &b, dialectDefault)
 	if err == nil {
@@ -103,13 +103,13 @@ func DecodeNamespace(src []byte) (*admin.Namespace, error) {
 }
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
-func (c *Client) NamespaceApply(ctx context.Context, n *admin.Namespace) error {
+func (c *Client) NamespaceApply(ctx context.Context, n *cluster.Namespace) error {
 	return namespaceApply.route.exec(ctx, c, Request{Body: n})
 }
 
 var namespaceDelete = NewEndpoint(Remove, "/v1/namespace/{id}",
-	ServeMethod(admin.NamespaceDelete,
-		WithID(func(q *admin.NamespaceDeleteRequest, id string) { q.Name = id }), Whole))
+	ServeMethod(cluster.NamespaceDelete,
+		WithID(func(q *cluster.NamespaceDeleteRequest, id string) { q.Name = id }), Whole))
 
 // NamespaceDelete deletes a namespace without volumes and without jobs that are not dead.
 func (c *Client) NamespaceDelete(ctx context.Context, name string) error {

@@ -5,7 +5,7 @@ import (
 
 	"berth/internal/conf"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // poolPrefix is the prefix of the routes of one node pool. They have a mux of their own, because
@@ -13,35 +13,35 @@ import (
 const poolPrefix = "/v1/node/pool/"
 
 var nodePoolList = NewEndpoint(Get, "/v1/node/pools",
-	ServeList(admin.NodePoolList, nil,
-		func(a *admin.NodePoolListResponse) []*admin.NodePool {
+	ServeList(cluster.NodePoolList, nil,
+		func(a *cluster.NodePoolListResponse) []*cluster.NodePool {
 			return a.Pools
 		}))
 
 // NodePools lists the node pools.
 func (c *Client) NodePools(ctx context.Context, q *Query) (
-	[]*admin.NodePool, *Meta, error,
+	[]*cluster.NodePool, *Meta, error,
 ) {
 	return nodePoolList.Fetch(ctx, c, "", q)
 }
 
 var nodePoolGet = NewEndpoint(Get, poolPrefix+"{id}",
-	ServeMethod(admin.NodePoolGet, bindNodePool,
-		func(a *admin.NodePoolGetResponse) *admin.NodePool {
+	ServeMethod(cluster.NodePoolGet, bindNodePool,
+		func(a *cluster.NodePoolGetResponse) *cluster.NodePool {
 			return a.Pool
 		}))
 
-var bindNodePool = WithID(func(q *admin.NodePoolGetRequest, id string) { q.Name = id })
+var bindNodePool = WithID(func(q *cluster.NodePoolGetRequest, id string) { q.Name = id })
 
 // NodePool reads one node pool.
 func (c *Client) NodePool(ctx context.Context, name string, q *Query) (
-	*admin.NodePool, *Meta, error,
+	*cluster.NodePool, *Meta, error,
 ) {
 	return nodePoolGet.Fetch(ctx, c, name, q)
 }
 
 var nodePoolNodes = NewEndpoint(Get, poolPrefix+"{id}/nodes",
-	ServeList(admin.NodePoolNodes, bindNodePool,
+	ServeList(cluster.NodePoolNodes, bindNodePool,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
 		}))
@@ -54,7 +54,7 @@ func (c *Client) NodePoolNodes(ctx context.Context, name string, q *Query) (
 }
 
 var nodePoolJobs = NewEndpoint(Get, poolPrefix+"{id}/jobs",
-	ServeList(admin.NodePoolJobs, bindNodePool,
+	ServeList(cluster.NodePoolJobs, bindNodePool,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
 		}))
@@ -68,13 +68,13 @@ func (c *Client) NodePoolJobs(ctx context.Context, name string, q *Query) (
 
 var (
 	nodePoolApply = NewEndpoint(Put, "/v1/node/pools",
-		ServeMethod(admin.NodePoolApply, bindNodePoolApply, Whole))
+		ServeMethod(cluster.NodePoolApply, bindNodePoolApply, Whole))
 
 	_ = Handle(Put, poolPrefix+"{id}", nodePoolApply.route.serve)
 )
 
-func bindNodePoolApply(c *Call, req *admin.NodePoolApplyRequest) error {
-	req.Pool = &admin.NodePool{}
+func bindNodePoolApply(c *Call, req *cluster.NodePoolApplyRequest) error {
+	req.Pool = &cluster.NodePool{}
 	err := c.DecodeBody(req.Pool)
 	if err != nil || c.ID() == "" {
 		return err
@@ -85,19 +85,19 @@ func bindNodePoolApply(c *Call, req *admin.NodePoolApplyRequest) error {
 }
 
 // DecodeNodePool decodes a node pool from the JSON of the API, as strictly as the API does.
-func DecodeNodePool(src []byte) (*admin.NodePool, error) {
-	p := &admin.NodePool{}
+func DecodeNodePool(src []byte) (*cluster.NodePool, error) {
+	p := &cluster.NodePool{}
 	return p, conf.DecodeJSON(src, p, dialectDefault)
 }
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
-func (c *Client) NodePoolApply(ctx context.Context, p *admin.NodePool) error {
+func (c *Client) NodePoolApply(ctx context.Context, p *cluster.NodePool) error {
 	return nodePoolApply.route.exec(ctx, c, Request{Body: p})
 }
 
 var nodePoolDelete = NewEndpoint(Remove, poolPrefix+"{id}",
-	ServeMethod(admin.NodePoolDelete,
-		WithID(func(q *admin.NodePoolDeleteRequest, id string) { q.Name = id }), Whole))
+	ServeMethod(cluster.NodePoolDelete,
+		WithID(func(q *cluster.NodePoolDeleteRequest, id string) { q.Name = id }), Whole))
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
 func (c *Client) NodePoolDelete(ctx context.Context, name string) error {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 var nodeList = NewEndpoint(Get, "/v1/nodes",
@@ -151,8 +151,8 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	return nodeEligibility.route.exec(ctx, c, Request{ID: id, Body: body})
 }
 
-var nodeLease = NewEndpoint(Put, "/v1/node/{id}/lease", ServeMethod(nodeloss.NodeExtendLease, bindNodeLease,
-	func(r *nodeloss.NodeExtendLeaseResponse) *nodeloss.NodeExtendLeaseResponse { return r }))
+var nodeLease = NewEndpoint(Put, "/v1/node/{id}/lease", ServeMethod(cluster.NodeExtendLease, bindNodeLease,
+	func(r *cluster.NodeExtendLeaseResponse) *cluster.NodeExtendLeaseResponse { return r }))
 
 // nodeLeaseBody is the body that orders a longer lease.
 type nodeLeaseBody struct {
@@ -160,7 +160,7 @@ type nodeLeaseBody struct {
 	For    time.Duration
 }
 
-func bindNodeLease(c *Call, req *nodeloss.NodeExtendLeaseRequest) error {
+func bindNodeLease(c *Call, req *cluster.NodeExtendLeaseRequest) error {
 	var b nodeLeaseBody
 	err := c.DecodeBody(&b)
 	if err != nil {
@@ -174,7 +174,7 @@ func bindNodeLease(c *Call, req *nodeloss.NodeExtendLeaseRequest) error {
 // NodeExtendLease makes the servers count a node as alive for a time from now, without heartbeats. It returns
 // the time after which they count it as down.
 func (c *Client) NodeExtendLease(ctx context.Context, id string, by time.Duration) (time.Duration, error) {
-	var resp nodeloss.NodeExtendLeaseResponse
+	var resp cluster.NodeExtendLeaseResponse
 	_, err := nodeLease.route.decode(ctx, c, Request{ID: id, Body: nodeLeaseBody{id, by}}, &resp)
 	return resp.DownAfter, err
 }
@@ -235,20 +235,20 @@ func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 }
 
 // The dialect has none of the following routes.
-var nodeForeignList = NewEndpoint(Get, "/v1/nodes/foreign", ServeMethod(nodeloss.NodeForeignList, nil,
-	func(a *nodeloss.NodeForeignListResponse) []*nodeloss.ForeignNode { return a.Nodes }))
+var nodeForeignList = NewEndpoint(Get, "/v1/nodes/foreign", ServeMethod(cluster.NodeForeignList, nil,
+	func(a *cluster.NodeForeignListResponse) []*cluster.ForeignNode { return a.Nodes }))
 
 // ForeignNodes lists the nodes of other clusters that asked to join this one and were rejected.
-func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*nodeloss.ForeignNode, *Meta, error) {
+func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*cluster.ForeignNode, *Meta, error) {
 	return nodeForeignList.Fetch(ctx, c, "", q)
 }
 
 var nodeFenceStatus = NewEndpoint(Get, "/v1/node/{id}/fence",
-	ServeMethod(nodeloss.NodeFenceStatus, bindNode, Whole))
+	ServeMethod(cluster.NodeFenceStatus, bindNode, Whole))
 
 // NodeFenceStatus reads the runs of fence devices for a node, and the claims that a proof would release.
 func (c *Client) NodeFenceStatus(ctx context.Context, id string, q *Query) (
-	*nodeloss.NodeFenceStatusResponse, *Meta, error,
+	*cluster.NodeFenceStatusResponse, *Meta, error,
 ) {
 	return nodeFenceStatus.Fetch(ctx, c, id, q)
 }
@@ -261,7 +261,7 @@ type NodeFence struct {
 	Why   string
 }
 
-func bindNodeFence(c *Call, req *nodeloss.NodeFenceRequest) error {
+func bindNodeFence(c *Call, req *cluster.NodeFenceRequest) error {
 	var b NodeFence
 	err := c.DecodeBody(&b)
 	req.NodeID = c.ID()
@@ -272,7 +272,7 @@ func bindNodeFence(c *Call, req *nodeloss.NodeFenceRequest) error {
 }
 
 var nodeFence = NewEndpoint(Put, "/v1/node/{id}/fence",
-	ServeMethod(nodeloss.NodeFence, bindNodeFence, Whole))
+	ServeMethod(cluster.NodeFence, bindNodeFence, Whole))
 
 // NodeFence orders a run of the fence devices for a node that is down.
 func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) error {
@@ -280,7 +280,7 @@ func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) erro
 }
 
 var nodeConfirmLost = NewEndpoint(Put, "/v1/node/{id}/confirm-lost",
-	ServeMethod(nodeloss.NodeConfirmLost, bindNodeFence, Whole))
+	ServeMethod(cluster.NodeConfirmLost, bindNodeFence, Whole))
 
 // NodeConfirmLost records that the machine of a node is off, and releases the volumes of the node.
 func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence) error {
@@ -288,14 +288,14 @@ func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence)
 }
 
 var nodeFenceTest = NewEndpoint(Put, "/v1/node/{id}/fence/test",
-	ServeMethod(nodeloss.NodeFenceTest, bindNode, Whole))
+	ServeMethod(cluster.NodeFenceTest, bindNode, Whole))
 
 // NodeFenceTest runs the action monitor of each fence device of a node.
-func (c *Client) NodeFenceTest(ctx context.Context, id string) (*nodeloss.NodeFenceTestResponse, error) {
+func (c *Client) NodeFenceTest(ctx context.Context, id string) (*cluster.NodeFenceTestResponse, error) {
 	return nodeFenceTest.Send(ctx, c, Request{ID: id})
 }
 
-// NodeFencePin is the body of a request that changes the pins of a node: see nodeloss.NodeFencePinRequest.
+// NodeFencePin is the body of a request that changes the pins of a node: see cluster.NodeFencePinRequest.
 type NodeFencePin struct {
 	Pins   map[string]string `json:",omitempty"`
 	Remove []string          `json:",omitempty"`
@@ -303,7 +303,7 @@ type NodeFencePin struct {
 	By     string
 }
 
-func bindNodeFencePin(c *Call, req *nodeloss.NodeFencePinRequest) error {
+func bindNodeFencePin(c *Call, req *cluster.NodeFencePinRequest) error {
 	var b NodeFencePin
 	err := c.DecodeBody(&b)
 	req.NodeID = c.ID()
@@ -315,7 +315,7 @@ func bindNodeFencePin(c *Call, req *nodeloss.NodeFencePinRequest) error {
 }
 
 var nodeFencePin = NewEndpoint(Put, "/v1/node/{id}/fence/pins",
-	ServeMethod(nodeloss.NodeFencePin, bindNodeFencePin, Whole))
+	ServeMethod(cluster.NodeFencePin, bindNodeFencePin, Whole))
 
 // NodeFencePin pins values for a node, by which fence devices find its machine, and removes pins.
 func (c *Client) NodeFencePin(ctx context.Context, id string, change NodeFencePin) error {
@@ -323,11 +323,11 @@ func (c *Client) NodeFencePin(ctx context.Context, id string, change NodeFencePi
 }
 
 var nodeFencePins = NewEndpoint(Get, "/v1/nodes/fence-pins",
-	ServeMethod(nodeloss.NodeFencePins, nil, Whole))
+	ServeMethod(cluster.NodeFencePins, nil, Whole))
 
 // NodeFencePins reads all pins, and warnings of nodes that the devices of the servers would not fence well.
 func (c *Client) NodeFencePins(ctx context.Context, q *Query) (
-	*nodeloss.NodeFencePinsResponse, *Meta, error,
+	*cluster.NodeFencePinsResponse, *Meta, error,
 ) {
 	return nodeFencePins.Fetch(ctx, c, "", q)
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // autopilotCalls has the requests to the routes of autopilot. An empty answer says that the servers are
@@ -21,9 +21,9 @@ func autopilotCalls() map[string]routeCall {
 			body: `{"CleanupDeadServers":true,"LastContactThreshold":"1s","MaxTrailingLogs":500,"MinQuorum":3,
 				"EnableCustomUpgrades":false,"CreateIndex":5,"ModifyIndex":5}`,
 			rpc: "Operator.AutopilotSetConfiguration",
-			request: &admin.AutopilotConfigRequest{
+			request: &cluster.AutopilotConfigRequest{
 				CAS: true,
-				Config: admin.AutopilotConfig{
+				Config: cluster.AutopilotConfig{
 					CleanupDeadServers:      true,
 					LastContactThreshold:    time.Second,
 					MaxTrailingLogs:         500,
@@ -41,7 +41,7 @@ func autopilotCalls() map[string]routeCall {
 		"PUT /v1/operator/clock/accept": {
 			path:    "/v1/operator/clock/accept",
 			rpc:     "Operator.ClockAccept",
-			request: &admin.ClockAcceptRequest{},
+			request: &cluster.ClockAcceptRequest{},
 		},
 		"GET /v1/operator/autopilot/health": {
 			path:    "/v1/operator/autopilot/health",

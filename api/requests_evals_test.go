@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
 )
 
@@ -49,7 +49,7 @@ func evalCalls() map[string]routeCall {
 		"PUT /v1/operator/raft/transfer-leadership": {
 			path:    "/v1/operator/raft/transfer-leadership?address=10.0.0.3:4747",
 			rpc:     "Operator.RaftTransferLeadership",
-			request: &admin.RaftTransferRequest{Address: "10.0.0.3:4747"},
+			request: &cluster.RaftTransferRequest{Address: "10.0.0.3:4747"},
 		},
 		"PUT /v1/system/reconcile/summaries": {
 			path:   "/v1/system/reconcile/summaries",

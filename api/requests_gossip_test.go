@@ -8,7 +8,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // gossipCalls has the requests to the routes of the keys of the gossip.
@@ -37,25 +37,25 @@ func TestGossipKeyring_DoesTheOperations(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
-	key := gossipkey.New()
-	s.agent.GossipKeys = []string{gossipkey.New()}
-	for _, op := range []gossipkey.Operation{gossipkey.Install, gossipkey.Use} {
+	key := cluster.NewGossipKey()
+	s.agent.GossipKeys = []string{cluster.NewGossipKey()}
+	for _, op := range []cluster.GossipKeyOperation{cluster.GossipKeyInstall, cluster.GossipKeyUse} {
 		rings, err := api.GossipKeyring(t.Context(), c, op, key)
 		if err != nil || rings.NumNodes != 3 {
 			t.Errorf("%s: got %+v, error %v", op, rings, err)
 		}
 	}
-	rings, err := api.GossipKeyring(t.Context(), c, gossipkey.List, "")
+	rings, err := api.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
 	if err != nil || len(rings.Keys) != 2 || rings.PrimaryKeys[key] != 3 {
 		t.Errorf("got %+v, error %v", rings, err)
 	}
-	_, err = api.GossipKeyring(t.Context(), c, gossipkey.Remove, key)
+	_, err = api.GossipKeyring(t.Context(), c, cluster.GossipKeyRemove, key)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("removing the primary key: %v", err)
 	}
 
 	s.agent.GossipDenied = "/srv/berth.sock"
-	_, err = api.GossipKeyring(t.Context(), c, gossipkey.List, "")
+	_, err = api.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
 	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != "/srv/berth.sock" {
 		t.Errorf("got %v with the socket %q", err, structs.SocketOf(err))
 	}

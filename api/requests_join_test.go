@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // joinCalls has the requests to the routes of join tokens.
@@ -14,7 +14,7 @@ func joinCalls() map[string]routeCall {
 			path: "/v1/join/token",
 			body: `{"Role":"node","NodePool":"gpu","Uses":2,"TTL":60000000000}`,
 			rpc:  "JoinToken.Create",
-			request: &admin.JoinTokenCreateRequest{
+			request: &cluster.JoinTokenCreateRequest{
 				Role:     "node",
 				NodePool: "gpu",
 				Uses:     2,
@@ -29,7 +29,7 @@ func joinCalls() map[string]routeCall {
 		"DELETE /v1/join/token/{id}": {
 			path:    "/v1/join/token/t",
 			rpc:     "JoinToken.Delete",
-			request: &admin.JoinTokenDeleteRequest{ID: "t"},
+			request: &cluster.JoinTokenDeleteRequest{ID: "t"},
 		},
 	}
 }

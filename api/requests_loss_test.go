@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // lossCalls has the requests to the routes about the loss of a node.
@@ -19,13 +19,13 @@ func lossCalls() map[string]routeCall {
 			path:    "/v1/node/n/fence",
 			body:    `{"Epoch":7,"By":"ann","Why":"no answer"}`,
 			rpc:     "Node.Fence",
-			request: &nodeloss.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
+			request: &cluster.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
 		},
 		"PUT /v1/node/{id}/fence/pins": {
 			path: "/v1/node/n/fence/pins",
 			body: `{"Pins":{"bmc":"10.0.9.17"},"Remove":["vmid"],"Left":true,"By":"ann"}`,
 			rpc:  "Node.FencePin",
-			request: &nodeloss.NodeFencePinRequest{
+			request: &cluster.NodeFencePinRequest{
 				NodeID: "n", Left: true, Pins: map[string]string{"bmc": "10.0.9.17"}, Remove: []string{"vmid"}, By: "ann",
 			},
 		},
@@ -33,13 +33,13 @@ func lossCalls() map[string]routeCall {
 			path:    "/v1/node/n/confirm-lost",
 			body:    `{"By":"ann","Why":"it burns"}`,
 			rpc:     "Node.ConfirmLost",
-			request: &nodeloss.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
+			request: &cluster.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
 		},
 		"PUT /v1/node/{id}/lease": {
 			path:    "/v1/node/n/lease",
 			body:    `{"NodeID":"n","For":900000000000}`,
 			rpc:     "Node.ExtendLease",
-			request: &nodeloss.NodeExtendLeaseRequest{NodeID: "n", For: 15 * time.Minute},
+			request: &cluster.NodeExtendLeaseRequest{NodeID: "n", For: 15 * time.Minute},
 		},
 	}
 }

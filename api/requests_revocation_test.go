@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // revocationCalls has the requests to the routes of revocations and authorities.
@@ -14,7 +14,7 @@ func revocationCalls() map[string]routeCall {
 			path: "/v1/tls/revocation",
 			body: `{"Role":"node","Name":"n1","Reason":"stolen","Operator":"somebody else"}`,
 			rpc:  "Certificate.Revoke",
-			request: &admin.CertificateRevokeRequest{
+			request: &cluster.CertificateRevokeRequest{
 				Role:   "node",
 				Name:   "n1",
 				Reason: "stolen",
@@ -28,13 +28,13 @@ func revocationCalls() map[string]routeCall {
 		"DELETE /v1/tls/revocation/{id}": {
 			path:    "/v1/tls/revocation/node-n1",
 			rpc:     "Certificate.Unrevoke",
-			request: &admin.CertificateUnrevokeRequest{ID: "node-n1"},
+			request: &cluster.CertificateUnrevokeRequest{ID: "node-n1"},
 		},
 		"PUT /v1/tls/certificate": {
 			path: "/v1/tls/certificate",
 			body: `{"CSR":"Y3Ny","TTL":60000000000,"Operator":"root"}`,
 			rpc:  "Certificate.Operator",
-			request: &admin.OperatorCertificateRequest{
+			request: &cluster.OperatorCertificateRequest{
 				CSR: []byte("csr"),
 				TTL: time.Minute,
 			},
@@ -52,7 +52,7 @@ func revocationCalls() map[string]routeCall {
 		"DELETE /v1/join/authority/{id}": {
 			path:    "/v1/join/authority/a",
 			rpc:     "Authority.Remove",
-			request: &admin.AuthorityRemoveRequest{ID: "a"},
+			request: &cluster.AuthorityRemoveRequest{ID: "a"},
 		},
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // rootKeyCalls has the requests to the routes of the root keys.
@@ -15,12 +15,12 @@ func rootKeyCalls() map[string]routeCall {
 		"PUT /v1/operator/keyring/rotate": {
 			path:    "/v1/operator/keyring/rotate?full=true",
 			rpc:     "Keyring.Rotate",
-			request: &admin.KeyringRotateRequest{Full: true},
+			request: &cluster.KeyringRotateRequest{Full: true},
 		},
 		"DELETE /v1/operator/keyring/key/{id}": {
 			path:    "/v1/operator/keyring/key/k1",
 			rpc:     "Keyring.Delete",
-			request: &admin.RootKeyRemoveRequest{KeyID: "k1"},
+			request: &cluster.RootKeyRemoveRequest{KeyID: "k1"},
 		},
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // routeCall is a request to a route and its expected effect.
@@ -263,22 +263,22 @@ func routeCalls() map[string]routeCall {
 		"GET /v1/node/pool/{id}": {
 			path:    "/v1/node/pool/purge",
 			rpc:     "NodePool.GetNodePool",
-			request: &admin.NodePoolGetRequest{Name: "purge"},
+			request: &cluster.NodePoolGetRequest{Name: "purge"},
 		},
 		"PUT /v1/node/pools": {
 			path: "/v1/node/pools",
 			body: `{"Name":"gpu","NodeIdentityTTL":"","SchedulerConfiguration":{"SchedulerAlgorithm":"spread"}}`,
 			rpc:  "NodePool.ApplyNodePool",
-			request: &admin.NodePoolApplyRequest{Pool: &admin.NodePool{
+			request: &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{
 				Name:                   "gpu",
-				SchedulerConfiguration: &admin.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
+				SchedulerConfiguration: &cluster.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
 			}},
 		},
 		"PUT /v1/node/pool/{id}": {
 			path:    "/v1/node/pool/gpu",
 			body:    `{"Description":"d"}`,
 			rpc:     "NodePool.ApplyNodePool",
-			request: &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: "gpu", Description: "d"}},
+			request: &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu", Description: "d"}},
 		},
 
 		"GET /v1/volumes": {
@@ -431,16 +431,16 @@ func routeCalls() map[string]routeCall {
 			body: `{"Name":"prod","Quota":"","NodePoolConfiguration":{"Default":"","Allowed":null},
 				"VaultConfiguration":null,"Capabilities":{"EnabledTaskDrivers":["exec"],"EnabledNetworkModes":null}}`,
 			rpc: "Namespace.ApplyNamespace",
-			request: &admin.NamespaceApplyRequest{Definition: &admin.Namespace{
+			request: &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{
 				Name:         "prod",
-				Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec"}},
+				Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec"}},
 			}},
 		},
 		"PUT /v1/namespace/{id}": {
 			path:    "/v1/namespace/prod",
 			body:    `{"Description":"d"}`,
 			rpc:     "Namespace.ApplyNamespace",
-			request: &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "prod", Description: "d"}},
+			request: &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "prod", Description: "d"}},
 		},
 		"PUT /v1/agent/leave":   {path: "/v1/agent/leave?force=true", status: 200},
 		"PUT /v1/agent/reload":  {path: "/v1/agent/reload", status: 200},
@@ -453,7 +453,7 @@ func routeCalls() map[string]routeCall {
 		"DELETE /v1/operator/raft/peer": {
 			path:    "/v1/operator/raft/peer?id=s1",
 			rpc:     "Operator.RaftRemovePeer",
-			request: &admin.RaftRemovePeerRequest{ID: "s1"},
+			request: &cluster.RaftRemovePeerRequest{ID: "s1"},
 		},
 		"GET /v1/operator/raft/configuration": {
 			path:    "/v1/operator/raft/configuration",
@@ -472,11 +472,11 @@ func routeCalls() map[string]routeCall {
 			body: `{"SchedulerAlgorithm":"spread","PreemptionConfig":{"BatchSchedulerEnabled":true},"CreateIndex":5,
 				"ModifyIndex":5}`,
 			rpc: "Operator.SchedulerSetConfiguration",
-			request: &admin.SchedulerConfigRequest{
+			request: &cluster.SchedulerConfigRequest{
 				CAS: true,
-				Config: admin.SchedulerConfiguration{
+				Config: cluster.SchedulerConfiguration{
 					SchedulerAlgorithm: "spread",
-					PreemptionConfig:   admin.PreemptionConfig{BatchSchedulerEnabled: true},
+					PreemptionConfig:   cluster.PreemptionConfig{BatchSchedulerEnabled: true},
 					Indexes:            structs.Indexes{CreateIndex: 5, ModifyIndex: 7},
 				},
 			},

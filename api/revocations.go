@@ -5,14 +5,14 @@ import (
 
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var revocationPut = NewEndpoint(Put, "/v1/tls/revocation",
-	ServeMethod(admin.CertificateRevoke, bindRevocation, Whole))
+	ServeMethod(cluster.CertificateRevoke, bindRevocation, Whole))
 
 // bindRevocation takes the operator from the certificate of the caller, and not from the body.
-func bindRevocation(c *Call, req *admin.CertificateRevokeRequest) error {
+func bindRevocation(c *Call, req *cluster.CertificateRevokeRequest) error {
 	err := c.DecodeBody(req)
 	req.Operator = operatorOf(c)
 	return err
@@ -22,7 +22,7 @@ func bindRevocation(c *Call, req *admin.CertificateRevokeRequest) error {
 // nothing tells it.
 func operatorOf(c *Call) string {
 	if opsocket.Marked(c.Ctx()) {
-		return admin.OperatorRoot
+		return cluster.OperatorRoot
 	}
 	if c.r.TLS == nil {
 		return ""
@@ -36,24 +36,24 @@ func operatorOf(c *Call) string {
 
 // RevokeCertificates revokes the certificates of a machine or an operator, or one certificate by its serial
 // number. Each server closes their open connections when it has applied the entry.
-func RevokeCertificates(ctx context.Context, c *Client, r *admin.CertificateRevokeRequest) (
-	*admin.CertificateRevokeResponse, error,
+func RevokeCertificates(ctx context.Context, c *Client, r *cluster.CertificateRevokeRequest) (
+	*cluster.CertificateRevokeResponse, error,
 ) {
 	return revocationPut.Send(ctx, c, Request{Body: r})
 }
 
 var revocationList = NewEndpoint(Get, "/v1/tls/revocations",
-	ServeMethod(admin.CertificateRevocations, nil,
-		func(a *admin.CertificateRevocationsResponse) []*admin.Revocation { return a.Revocations }))
+	ServeMethod(cluster.CertificateRevocations, nil,
+		func(a *cluster.CertificateRevocationsResponse) []*cluster.Revocation { return a.Revocations }))
 
 // Revocations lists the revocations by ID.
-func Revocations(ctx context.Context, c *Client, q *Query) ([]*admin.Revocation, *Meta, error) {
+func Revocations(ctx context.Context, c *Client, q *Query) ([]*cluster.Revocation, *Meta, error) {
 	return revocationList.Fetch(ctx, c, "", q)
 }
 
 var revocationDelete = NewEndpoint(Remove, "/v1/tls/revocation/{id}",
-	ServeMethod(admin.CertificateUnrevoke,
-		WithID(func(req *admin.CertificateUnrevokeRequest, id string) { req.ID = id }),
+	ServeMethod(cluster.CertificateUnrevoke,
+		WithID(func(req *cluster.CertificateUnrevokeRequest, id string) { req.ID = id }),
 		Whole))
 
 // DeleteRevocation deletes a revocation: the certificates are valid again until they end.

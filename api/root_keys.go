@@ -5,26 +5,26 @@ import (
 	"net/url"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var rootKeyList = NewEndpoint(Get, "/v1/operator/keyring/keys",
-	ServeList(admin.KeyringList, nil,
-		func(a *admin.KeyringListResponse) []*admin.RootKeyMeta { return a.Keys }))
+	ServeList(cluster.KeyringList, nil,
+		func(a *cluster.KeyringListResponse) []*cluster.RootKeyMeta { return a.Keys }))
 
 // RootKeys lists the root keys, with the servers that cannot open them.
-func RootKeys(ctx context.Context, c *Client, q *Query) ([]*admin.RootKeyMeta, *Meta, error) {
+func RootKeys(ctx context.Context, c *Client, q *Query) ([]*cluster.RootKeyMeta, *Meta, error) {
 	return rootKeyList.Fetch(ctx, c, "", q)
 }
 
 var rootKeyRotate = NewEndpoint(Put, "/v1/operator/keyring/rotate",
-	ServeMethod(admin.KeyringRotate, bindRotate, Whole))
+	ServeMethod(cluster.KeyringRotate, bindRotate, Whole))
 
 // bindRotate rejects the choices of the dialect that berth does not have.
-func bindRotate(c *Call, req *admin.KeyringRotateRequest) (err error) {
+func bindRotate(c *Call, req *cluster.KeyringRotateRequest) (err error) {
 	algorithm := c.Param("algo")
-	if algorithm != "" && algorithm != admin.RootKeyAlgorithm {
-		return badParam("algo", algorithm, admin.RootKeyAlgorithm)
+	if algorithm != "" && algorithm != cluster.RootKeyAlgorithm {
+		return badParam("algo", algorithm, cluster.RootKeyAlgorithm)
 	}
 	if c.Params().Has("publish_time") {
 		return structs.Invalidf("the parameter publish_time: a new root key is active at once; leave it out")
@@ -34,7 +34,7 @@ func bindRotate(c *Call, req *admin.KeyringRotateRequest) (err error) {
 }
 
 // RotateRootKey makes a new root key the active one. With full the leader encrypts all secrets again with it.
-func RotateRootKey(ctx context.Context, c *Client, full bool) (*admin.KeyringRotateResponse, error) {
+func RotateRootKey(ctx context.Context, c *Client, full bool) (*cluster.KeyringRotateResponse, error) {
 	params := url.Values{}
 	if full {
 		params.Set("full", "true")
@@ -43,10 +43,10 @@ func RotateRootKey(ctx context.Context, c *Client, full bool) (*admin.KeyringRot
 }
 
 var rootKeyRemove = NewEndpoint(Remove, "/v1/operator/keyring/key/{id}",
-	ServeMethod(admin.KeyringDelete,
+	ServeMethod(cluster.KeyringDelete,
 		bindRemoveKey, Whole))
 
-func bindRemoveKey(c *Call, req *admin.RootKeyRemoveRequest) error {
+func bindRemoveKey(c *Call, req *cluster.RootKeyRemoveRequest) error {
 	force, err := c.Flag("force")
 	if err != nil {
 		return err

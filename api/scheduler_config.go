@@ -5,17 +5,17 @@ import (
 	"net/url"
 	"strconv"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const schedulerConfigPath = "/v1/operator/scheduler/configuration"
 
 var schedulerConfig = NewEndpoint(Get, schedulerConfigPath,
-	ServeMethod(admin.SchedulerConfigGet, nil, Whole))
+	ServeMethod(cluster.SchedulerConfigGet, nil, Whole))
 
 // SchedulerConfig reads the configuration of the scheduler.
 func (c *Client) SchedulerConfig(ctx context.Context, q *Query) (
-	*admin.SchedulerConfiguration, *Meta, error,
+	*cluster.SchedulerConfiguration, *Meta, error,
 ) {
 	answer, meta, err := schedulerConfig.Fetch(ctx, c, "", q)
 	if err != nil {
@@ -25,10 +25,10 @@ func (c *Client) SchedulerConfig(ctx context.Context, q *Query) (
 }
 
 var schedulerConfigSet = NewEndpoint(Put, schedulerConfigPath,
-	ServeMethod(admin.SchedulerConfigSet, bindSchedulerConfig, Whole))
+	ServeMethod(cluster.SchedulerConfigSet, bindSchedulerConfig, Whole))
 
 // bindSchedulerConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindSchedulerConfig(c *Call, req *admin.SchedulerConfigRequest) (err error) {
+func bindSchedulerConfig(c *Call, req *cluster.SchedulerConfigRequest) (err error) {
 	err = c.DecodeBody(&req.Config)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func bindSchedulerConfig(c *Call, req *admin.SchedulerConfigRequest) (err error)
 // ModifyIndex of the new one, 0 for none; otherwise updated is false.
 func (c *Client) SetSchedulerConfig(
 	ctx context.Context,
-	config *admin.SchedulerConfiguration,
+	config *cluster.SchedulerConfiguration,
 	cas bool,
 ) (updated bool, err error) {
 	params := url.Values{}

@@ -8,15 +8,15 @@ import (
 	"berth/cli/clitest"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
 // emptyNamespace answers like servers with the namespace prod, which has nothing.
 func emptyNamespace() *apitest.Caller {
 	c := &apitest.Caller{}
-	apitest.Answer(c, admin.NamespaceList, admin.NamespaceListResponse{
-		Namespaces: []*admin.Namespace{{Name: "prod"}},
+	apitest.Answer(c, cluster.NamespaceList, cluster.NamespaceListResponse{
+		Namespaces: []*cluster.Namespace{{Name: "prod"}},
 	})
 	apitest.Answer(c, structs.JobList, structs.JobListResponse{})
 	apitest.Answer(c, structs.AllocList, structs.AllocListResponse{})
@@ -29,7 +29,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
 	apitest.Answer(c, storage.HostVolumeClaimList, storage.ClaimListResponse{})
 	apitest.Answer(c, access.VariableList, access.VariableListResponse{})
-	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
+	apitest.Answer(c, cluster.NodePoolJobs, structs.JobListResponse{})
 	return c
 }
 

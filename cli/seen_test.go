@@ -12,8 +12,8 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	"berth/structs/storage"
 )
@@ -51,10 +51,11 @@ func answerRows(c *apitest.Caller) {
 	})
 	apitest.Answer(c, storage.ScheduleDelete, structs.Empty{})
 
-	apitest.Answer(c, admin.NodePoolGet, admin.NodePoolGetResponse{Pool: &admin.NodePool{Indexes: row}})
-	apitest.Answer(c, admin.NodePoolDelete, structs.Empty{})
-	apitest.Answer(c, admin.NamespaceGet, admin.NamespaceGetResponse{Namespace: &admin.Namespace{Indexes: row}})
-	apitest.Answer(c, admin.NamespaceDelete, structs.Empty{})
+	apitest.Answer(c, cluster.NodePoolGet, cluster.NodePoolGetResponse{Pool: &cluster.NodePool{Indexes: row}})
+	apitest.Answer(c, cluster.NodePoolDelete, structs.Empty{})
+	apitest.Answer(c, cluster.NamespaceGet,
+		cluster.NamespaceGetResponse{Namespace: &cluster.Namespace{Indexes: row}})
+	apitest.Answer(c, cluster.NamespaceDelete, structs.Empty{})
 	apitest.Answer(c, quota.SpecGet, quota.SpecGetResponse{Quota: &quota.Spec{Indexes: row}})
 	apitest.Answer(c, quota.SpecDelete, structs.Empty{})
 	apitest.Answer(c, admission.RuleGet, admission.RuleGetResponse{Rule: &admission.Rule{Indexes: row}})
@@ -113,8 +114,8 @@ const isOf = "It ran on 10.0.0.1:4646, in boot b1: that machine must write no mo
 var destroying = map[string]sent{
 	"job stop":                        {args: "-detach web", method: structs.JobDeregister.Name},
 	"node purge":                      {args: "one", method: structs.NodeDeregister.Name},
-	"node pool delete":                {args: "gpu", method: admin.NodePoolDelete.Name},
-	"namespace delete":                {args: "prod", method: admin.NamespaceDelete.Name},
+	"node pool delete":                {args: "gpu", method: cluster.NodePoolDelete.Name},
+	"namespace delete":                {args: "prod", method: cluster.NamespaceDelete.Name},
 	"quota delete":                    {args: "team", method: quota.SpecDelete.Name},
 	"admission delete":                {args: "images", method: admission.RuleDelete.Name},
 	"acl policy delete":               {args: "team", method: access.PolicyDelete.Name},

@@ -12,7 +12,7 @@ import (
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // granted is the answer of a server that grants a lease.
@@ -175,7 +175,7 @@ func (k *checks) begin(ctx context.Context, n *node, limit time.Duration) {
 		k.running.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			_, err := rpc.Call(limited, n.servers.At(addr), admin.StatusPing, &structs.QueryRequest{})
+			_, err := rpc.Call(limited, n.servers.At(addr), cluster.StatusPing, &structs.QueryRequest{})
 			p, ok := n.pool.(*rpc.Pool)
 			switch {
 			case !rpc.IsTransport(err) && limited.Err() == nil:

@@ -16,7 +16,7 @@ import (
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // node is what the loops share: which node this is, its settings, its parts, and the way to the servers.
@@ -106,7 +106,7 @@ func (n *node) dropDead(ctx context.Context, addr string, limit time.Duration) {
 
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, err := rpc.Call(limited, open, admin.StatusPing, &structs.QueryRequest{})
+	_, err := rpc.Call(limited, open, cluster.StatusPing, &structs.QueryRequest{})
 	if rpc.IsTransport(err) && ctx.Err() == nil {
 		p.Drop(addr)
 	}

@@ -16,7 +16,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // TestAudit_NamesTheWorkload writes and reads with the identity of a task.
@@ -97,7 +97,7 @@ func TestAudit_HasTheClaimsBeforeAndAfter(t *testing.T) {
 		"a lost node": {func(s *server) {
 			s.OverSocket = true
 			s.SetNodeDown("n1")
-			must(s, nodeloss.NodeConfirmLost, &nodeloss.NodeFenceRequest{NodeID: "n1", Why: "it burns"})
+			must(s, cluster.NodeConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", Why: "it burns"})
 		}, own + "; claim w a2 n1 write", ""},
 	} {
 		s := newServer(t)

@@ -15,7 +15,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // auditedTo makes a server with logins write an enforced audit log to w. now is the clock of the log.
@@ -50,7 +50,7 @@ func TestAudit_FailedCallsWithoutATokenHaveABound(t *testing.T) {
 	fail := func() {
 		_, _ = rpc.Call(t.Context(), s.RPC, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
 		_, _ = rpc.Call(t.Context(), s.RPC, access.TokenLogin, s.byToken("a.b.c"))
-		_, _ = rpc.Call(t.Context(), s.RPC, admin.CertificateSign, &admin.CertificateSignRequest{})
+		_, _ = rpc.Call(t.Context(), s.RPC, cluster.CertificateSign, &cluster.CertificateSignRequest{})
 		_, _ = rpc.Call(t.Context(), s.RPC, access.AuthURL, &access.AuthURLRequest{Source: "10.0.0.1"})
 	}
 	const calls = 10_000

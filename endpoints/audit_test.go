@@ -21,8 +21,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -256,11 +255,11 @@ func TestAudit_HasDeniedCalls(t *testing.T) {
 		"an unknown token": {t.Context(), "Job.Deregister", &structs.JobDeregisterRequest{
 			JobID: "j", WriteOptions: structs.WriteOptions{AuthToken: "unknown-secret"},
 		}, "Complete denied denied job:j"},
-		"without the socket": {t.Context(), "Node.Fence", &nodeloss.NodeFenceRequest{NodeID: "n"},
+		"without the socket": {t.Context(), "Node.Fence", &cluster.NodeFenceRequest{NodeID: "n"},
 			"Complete denied denied node:n"},
 		"the secret of a node": {t.Context(), "Node.UpdateStatus", &structs.NodeHeartbeatRequest{NodeID: "n"},
 			"Complete denied denied node:n"},
-		"a certificate": {secured, "JoinToken.Create", &admin.JoinTokenCreateRequest{NodeName: "n"},
+		"a certificate": {secured, "JoinToken.Create", &cluster.JoinTokenCreateRequest{NodeName: "n"},
 			"Complete denied denied node:n"},
 	} {
 		serve(c.ctx, c.method, c.req)
@@ -281,7 +280,7 @@ func TestAudit_HasDeniedCalls(t *testing.T) {
 		}
 	}
 
-	must(s, admin.StatusPing, &structs.QueryRequest{})
+	must(s, cluster.StatusPing, &structs.QueryRequest{})
 	if got := stages(events()); got != "" {
 		t.Errorf("a read that succeeds has the events %s", got)
 	}
@@ -305,8 +304,8 @@ func TestAudit_MarksForcedActions(t *testing.T) {
 			return nil
 		},
 		"Complete forced not-found node:gone": func(ctx context.Context) error {
-			req := &nodeloss.NodeFenceRequest{NodeID: "gone", Why: "its power is off"}
-			_, _ = rpc.Call(opsocket.Mark(ctx), s.RPC, nodeloss.NodeFence, req)
+			req := &cluster.NodeFenceRequest{NodeID: "gone", Why: "its power is off"}
+			_, _ = rpc.Call(opsocket.Mark(ctx), s.RPC, cluster.NodeFence, req)
 			return nil
 		},
 	} {

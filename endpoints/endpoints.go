@@ -5,7 +5,7 @@ import (
 
 	accesses "berth/endpoints/access"
 	"berth/endpoints/audit"
-	"berth/endpoints/cluster"
+	clusters "berth/endpoints/cluster"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/events"
@@ -20,11 +20,10 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/cluster"
 	"berth/structs/event"
 	"berth/structs/nodecalls"
-	"berth/structs/nodeloss"
 	"berth/structs/quota"
 	"berth/structs/storage"
 )
@@ -146,11 +145,11 @@ func (e *Endpoints) checked(tx *state.ReadTx, req *access.CheckRequest, resp *ac
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
-		status         = cluster.Status{Server: e.Server}
+		status         = clusters.Status{Server: e.Server}
 		nodes          = e.nodes
 		lost           = node.Lost{Server: e.Server}
 		pools          = node.Pools{Server: e.Server}
-		namespaces     = cluster.Namespaces{Server: e.Server}
+		namespaces     = clusters.Namespaces{Server: e.Server}
 		quotas         = accesses.Quotas{Server: e.Server}
 		jobs           = e.jobs
 		allocs         = e.allocs
@@ -172,7 +171,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 
 		change      = e.change
-		search      = cluster.Searches{Server: e.Server}
+		search      = clusters.Searches{Server: e.Server}
 		deployments = job.Deployments{Server: e.Server}
 		services    = job.Services{Server: e.Server}
 		variables   = accesses.Variables{
@@ -216,26 +215,26 @@ func (e *Endpoints) List() []rpc.Endpoint {
 	// The order is that of the areas. For each method it says the way to serve it and the right that its
 	// caller needs.
 	return []rpc.Endpoint{
-		local(e, admin.StatusPing, public, status.Ping),
-		local(e, admin.StatusLeader, public, status.Leader),
-		local(e, admin.StatusPeers, public, status.Peers),
-		local(e, admin.StatusRaftStats, rights.OperatorRead, status.RaftStats),
-		read(e, admin.OperatorRaft, rights.OperatorRead, status.RaftConfiguration),
-		write(e, admin.OperatorRemove, rights.OperatorWrite, status.RemovePeer),
-		write(e, admin.OperatorTransfer, rights.OperatorWrite, status.TransferLeadership),
-		write(e, admin.SystemGC, rights.Management, status.Collect),
-		read(e, admin.SchedulerConfigGet, rights.OperatorRead, status.SchedulerConfig),
-		write(e, admin.SchedulerConfigSet, rights.OperatorWrite, status.SetSchedulerConfig),
-		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
-		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
-		write(e, admin.KeyringDelete, rights.Management, e.ids.RemoveKey),
+		local(e, cluster.StatusPing, public, status.Ping),
+		local(e, cluster.StatusLeader, public, status.Leader),
+		local(e, cluster.StatusPeers, public, status.Peers),
+		local(e, cluster.StatusRaftStats, rights.OperatorRead, status.RaftStats),
+		read(e, cluster.OperatorRaft, rights.OperatorRead, status.RaftConfiguration),
+		write(e, cluster.OperatorRemove, rights.OperatorWrite, status.RemovePeer),
+		write(e, cluster.OperatorTransfer, rights.OperatorWrite, status.TransferLeadership),
+		write(e, cluster.SystemGC, rights.Management, status.Collect),
+		read(e, cluster.SchedulerConfigGet, rights.OperatorRead, status.SchedulerConfig),
+		write(e, cluster.SchedulerConfigSet, rights.OperatorWrite, status.SetSchedulerConfig),
+		call(e, cluster.KeyringList, rights.Management, e.RootKeys.List),
+		write(e, cluster.KeyringRotate, rights.Management, e.RootKeys.Serve),
+		write(e, cluster.KeyringDelete, rights.Management, e.ids.RemoveKey),
 		read(e, access.SigningKeys, publicKeys, e.ids.Keys),
-		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
-		call(e, admin.AutopilotHealth, rights.OperatorRead, status.Health),
-		call(e, admin.ClockGet, rights.OperatorRead, status.ReadClocks),
-		write(e, admin.ClockAccept, rights.OperatorWrite, status.AcceptClock),
-		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.AutopilotConfig),
-		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.SetAutopilotConfig),
+		local(e, cluster.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
+		call(e, cluster.AutopilotHealth, rights.OperatorRead, status.Health),
+		call(e, cluster.ClockGet, rights.OperatorRead, status.ReadClocks),
+		write(e, cluster.ClockAccept, rights.OperatorWrite, status.AcceptClock),
+		read(e, cluster.AutopilotConfigGet, rights.OperatorRead, status.AutopilotConfig),
+		write(e, cluster.AutopilotConfigSet, rights.OperatorWrite, status.SetAutopilotConfig),
 
 		// register checks the secret of its row.
 		keepsNode(e, mostlyUnchanged(write(e, structs.NodeRegister, byCertificate, nodes.Register))),
@@ -244,14 +243,14 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(call(e, nodecalls.Relay, byCertificate, e.Nodes.Relay)),
 		nodeWrite(e, structs.NodeUpdateCSI, rights.Node, nodes.UpdateCSI),
 		write(e, structs.NodeEligibility, rights.NodeWrite, nodes.Eligibility),
-		write(e, nodeloss.NodeExtendLease, rights.NodeWrite, nodes.ExtendLease),
+		write(e, cluster.NodeExtendLease, rights.NodeWrite, nodes.ExtendLease),
 		write(e, structs.NodeDrain, rights.NodeWrite, nodes.Drain),
 		write(e, structs.NodeLeave, rights.Node, nodes.Leave),
 		shed(read(e, structs.NodeDrainStatus, rights.DrainStatus, nodes.DrainStatus)),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, rights.Node, nodes.UpdateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, rights.NodeRead, nodes.Get))),
 		shed(read(e, structs.NodeList, rights.NodeRead, nodes.List)),
-		shed(call(e, nodeloss.NodeForeignList, rights.NodeRead, nodes.ListForeign)),
+		shed(call(e, cluster.NodeForeignList, rights.NodeRead, nodes.ListForeign)),
 		shed(read(e, structs.NodeAllocs, rights.NodeAllocs, allocs.OfNode)),
 		// It has its own way to wait: changes that the node itself has reported do not end the wait.
 		call(e, structs.NodeClientAllocs, rights.Node, nodes.ClientAllocs),
@@ -259,24 +258,24 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(nodeWrite(e, access.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
-		write(e, nodeloss.NodeFence, rights.Socket, lost.Fence),
-		write(e, nodeloss.NodeConfirmLost, rights.Socket, lost.Confirm),
-		slow(call(e, nodeloss.NodeFenceTest, rights.Socket, lost.Test)),
-		write(e, nodeloss.NodeFencePin, rights.Socket, lost.Pin),
-		shed(read(e, nodeloss.NodeFencePins, rights.OperatorRead, lost.Pins)),
-		shed(read(e, nodeloss.NodeFenceStatus, rights.NodeRead, lost.Status)),
+		write(e, cluster.NodeFence, rights.Socket, lost.Fence),
+		write(e, cluster.NodeConfirmLost, rights.Socket, lost.Confirm),
+		slow(call(e, cluster.NodeFenceTest, rights.Socket, lost.Test)),
+		write(e, cluster.NodeFencePin, rights.Socket, lost.Pin),
+		shed(read(e, cluster.NodeFencePins, rights.OperatorRead, lost.Pins)),
+		shed(read(e, cluster.NodeFenceStatus, rights.NodeRead, lost.Status)),
 
-		shed(read(e, admin.NodePoolList, rights.NodePoolList, pools.List)),
-		shed(read(e, admin.NodePoolGet, rights.NodePoolGet, pools.Get)),
-		shed(read(e, admin.NodePoolNodes, rights.NodePoolNodes, pools.ListNodes)),
-		shed(read(e, admin.NodePoolJobs, rights.NodePoolJobs, jobs.OfPool)),
-		write(e, admin.NodePoolApply, rights.NodePoolApply, pools.Apply),
-		write(e, admin.NodePoolDelete, rights.NodePoolDelete, propose(e, fsm.NodePoolDelete)),
+		shed(read(e, cluster.NodePoolList, rights.NodePoolList, pools.List)),
+		shed(read(e, cluster.NodePoolGet, rights.NodePoolGet, pools.Get)),
+		shed(read(e, cluster.NodePoolNodes, rights.NodePoolNodes, pools.ListNodes)),
+		shed(read(e, cluster.NodePoolJobs, rights.NodePoolJobs, jobs.OfPool)),
+		write(e, cluster.NodePoolApply, rights.NodePoolApply, pools.Apply),
+		write(e, cluster.NodePoolDelete, rights.NodePoolDelete, propose(e, fsm.NodePoolDelete)),
 
-		shed(read(e, admin.NamespaceList, rights.NamespaceList, namespaces.List)),
-		shed(read(e, admin.NamespaceGet, rights.NamespaceGet, namespaces.Get)),
-		write(e, admin.NamespaceApply, rights.Management, namespaces.Apply),
-		write(e, admin.NamespaceDelete, rights.Management, propose(e, fsm.NamespaceDelete)),
+		shed(read(e, cluster.NamespaceList, rights.NamespaceList, namespaces.List)),
+		shed(read(e, cluster.NamespaceGet, rights.NamespaceGet, namespaces.Get)),
+		write(e, cluster.NamespaceApply, rights.Management, namespaces.Apply),
+		write(e, cluster.NamespaceDelete, rights.Management, propose(e, fsm.NamespaceDelete)),
 
 		write(e, structs.JobRegister, rights.JobSubmit, jobs.Register),
 		write(e, structs.JobDeregister, rights.JobWrite, jobs.Deregister),
@@ -398,18 +397,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, access.VariableApply, rights.VariableApply, variables.Apply),
 		write(e, access.VariableRenew, rights.VariableRenew, variables.Renew),
 
-		write(e, admin.JoinTokenCreate, rights.Management, certificates.CreateToken),
-		write(e, admin.JoinTokenDelete, rights.Management, propose(e, fsm.JoinTokenDelete)),
-		read(e, admin.JoinTokenList, rights.Management, certificates.ListTokens),
-		write(e, admin.CertificateSign, byJoinToken, certificates.Sign),
-		write(e, admin.CertificateRenew, byCertificate, certificates.Renew),
-		write(e, admin.OperatorCertificate, rights.Management, certificates.SignOperator),
-		write(e, admin.CertificateRevoke, rights.Management, certificates.Revoke),
-		write(e, admin.CertificateUnrevoke, rights.Management, propose(e, fsm.Unrevoke)),
-		read(e, admin.CertificateRevocations, rights.OperatorRead, certificates.ListRevocations),
-		write(e, admin.AuthorityReplace, rights.Management, certificates.ReplaceAuthority),
-		read(e, admin.AuthorityList, rights.OperatorRead, certificates.ListAuthorities),
-		write(e, admin.AuthorityRemove, rights.Management, certificates.RemoveAuthority),
+		write(e, cluster.JoinTokenCreate, rights.Management, certificates.CreateToken),
+		write(e, cluster.JoinTokenDelete, rights.Management, propose(e, fsm.JoinTokenDelete)),
+		read(e, cluster.JoinTokenList, rights.Management, certificates.ListTokens),
+		write(e, cluster.CertificateSign, byJoinToken, certificates.Sign),
+		write(e, cluster.CertificateRenew, byCertificate, certificates.Renew),
+		write(e, cluster.OperatorCertificate, rights.Management, certificates.SignOperator),
+		write(e, cluster.CertificateRevoke, rights.Management, certificates.Revoke),
+		write(e, cluster.CertificateUnrevoke, rights.Management, propose(e, fsm.Unrevoke)),
+		read(e, cluster.CertificateRevocations, rights.OperatorRead, certificates.ListRevocations),
+		write(e, cluster.AuthorityReplace, rights.Management, certificates.ReplaceAuthority),
+		read(e, cluster.AuthorityList, rights.OperatorRead, certificates.ListAuthorities),
+		write(e, cluster.AuthorityRemove, rights.Management, certificates.RemoveAuthority),
 
 		shed(read(e, quota.SpecList, accesses.QuotaSeen, quotas.List)),
 		read(e, quota.SpecGet, accesses.QuotaRead, quotas.Read),

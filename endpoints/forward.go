@@ -10,7 +10,7 @@ import (
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // electionDelay is how long this server may take to learn of an election after the previous leader has. It
@@ -177,7 +177,7 @@ func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	defer cancel()
 
 	// A ping needs neither a leader nor the state, so every server that runs answers it.
-	err := e.Raft.Forward(ctx, addr, admin.StatusPing.Name,
+	err := e.Raft.Forward(ctx, addr, cluster.StatusPing.Name,
 		new(structs.QueryRequest), new(structs.Empty))
 	return err == nil
 }

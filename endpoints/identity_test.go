@@ -16,7 +16,7 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // addSigningKeys gives a server a root key and a signing key of each algorithm, with its algorithm as its ID.
@@ -107,8 +107,8 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 		s := newServer(t)
 		addSigningKeys(s)
 		addWorkload(s)
-		mustPropose(s, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
-			Clock: admin.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
+		mustPropose(s, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+			Clock: cluster.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
 		})
 		got := must(s, access.IdentitySign, signRequest(wanted(access.IdentityOfTask, "t", "vault"))).Signed[0]
 		claims, _ := tokenClaims(s, string(got.JWT))
@@ -302,8 +302,8 @@ func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 	s := newServer(t)
 	addSigningKeys(s)
-	remove := &admin.RootKeyRemoveRequest{KeyID: access.KeyEdDSA}
-	err := rejected(s, structs.KindPrecondition, admin.KeyringDelete, remove)
+	remove := &cluster.RootKeyRemoveRequest{KeyID: access.KeyEdDSA}
+	err := rejected(s, structs.KindPrecondition, cluster.KeyringDelete, remove)
 	if !strings.Contains(err.Error(), "rotate") {
 		t.Errorf("got %v, want the remedy", err)
 	}
@@ -311,13 +311,13 @@ func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 	next.KeyID = "next"
 	mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{Key: &next})
 	mustPropose(s, fsm.SigningKeyActivate, &access.KeyActivateRequest{KeyID: "next"})
-	must(s, admin.KeyringDelete, remove)
+	must(s, cluster.KeyringDelete, remove)
 	for _, k := range must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys {
 		if k.KeyID == access.KeyEdDSA {
 			t.Error("the key is still published")
 		}
 	}
-	rejected(s, structs.KindPrecondition, admin.KeyringDelete, &admin.RootKeyRemoveRequest{KeyID: "root"})
+	rejected(s, structs.KindPrecondition, cluster.KeyringDelete, &cluster.RootKeyRemoveRequest{KeyID: "root"})
 }
 
 // Each method is closed for an identity without policies, but for the services and variables of its job. It

@@ -9,7 +9,7 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // comparePages reads a list page by page and compares it with the whole.
@@ -67,8 +67,8 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		s.AddAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
 	comparePages(s, structs.NodeList, plainQuery, nodesOf)
-	comparePages(s, admin.NamespaceList, plainQuery,
-		func(a *admin.NamespaceListResponse) []*admin.Namespace { return a.Namespaces })
+	comparePages(s, cluster.NamespaceList, plainQuery,
+		func(a *cluster.NamespaceListResponse) []*cluster.Namespace { return a.Namespaces })
 	comparePages(s, structs.JobList, plainQuery, jobsOf)
 	comparePages(s, structs.AllocList, plainQuery, allocsOf)
 	comparePages(s, structs.EvalList, evalQuery, evalsOf)

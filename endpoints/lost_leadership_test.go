@@ -11,7 +11,7 @@ import (
 	"berth/endpoints/query"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // waiters are the reads that wait at one server.
@@ -203,7 +203,7 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 		s.Raft.IsMe, s.Raft.OnLeads = false, ended
 		asked := 0
 		s.Raft.OnForward = func(method string, _, _ any) error {
-			if method == admin.StatusPing.Name {
+			if method == cluster.StatusPing.Name {
 				return nil // the former leader still answers
 			}
 			asked++
@@ -212,7 +212,7 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := rpc.Call(t.Context(), s.RPC, admin.SystemGC, &structs.WriteRequest{})
+		_, err := rpc.Call(t.Context(), s.RPC, cluster.SystemGC, &structs.WriteRequest{})
 		if asked != tc.want || (err == nil) != (tc.want == 2) {
 			t.Errorf("%s: %d leaders were called, want %d; the answer is %v", name, asked, tc.want, err)
 		}
@@ -228,5 +228,5 @@ func TestLostLeadership_AWriteLeavesAFrozenLeader(t *testing.T) {
 	s.Raft.IsMe, s.Raft.OnLeads = false, ended
 	s.Raft.Frozen = true
 	end()
-	rejected(s, structs.KindTimeout, admin.SystemGC, &structs.WriteRequest{})
+	rejected(s, structs.KindTimeout, cluster.SystemGC, &structs.WriteRequest{})
 }

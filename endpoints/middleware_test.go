@@ -13,7 +13,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestForward_MakesOneHop(t *testing.T) {
@@ -49,7 +49,7 @@ func TestForward_KeepsKindOfError(t *testing.T) {
 	s.Raft.OnForward = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "two writers")
 	}
-	rejected(s, structs.KindConflict, admin.SystemGC, &structs.WriteRequest{})
+	rejected(s, structs.KindConflict, cluster.SystemGC, &structs.WriteRequest{})
 }
 
 func TestRead_StaleNeedsNoLeader(t *testing.T) {
@@ -64,8 +64,8 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 	if !structs.IsNotServed(err) {
 		t.Errorf("%v keeps the caller from another server", err)
 	}
-	must(s, admin.StatusPing, &structs.QueryRequest{})
-	if got := must(s, admin.StatusLeader, &structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
+	must(s, cluster.StatusPing, &structs.QueryRequest{})
+	if got := must(s, cluster.StatusLeader, &structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
 		t.Errorf("leader %+v", got)
 	}
 }
@@ -178,16 +178,16 @@ func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 		by = p
 		return collected, nil
 	}
-	got := must(s, admin.SystemGC, &structs.WriteRequest{})
+	got := must(s, cluster.SystemGC, &structs.WriteRequest{})
 	if got.Index != s.Store.Index() || by != fsm.Proposer(s.Endpoints.Raft) {
 		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.Store.Index())
 	}
 	collected = 1000
-	if got := must(s, admin.SystemGC, &structs.WriteRequest{}); got.Index != collected {
+	if got := must(s, cluster.SystemGC, &structs.WriteRequest{}); got.Index != collected {
 		t.Errorf("index %d, want %d", got.Index, collected)
 	}
 	s.CollectGarbage = func(context.Context, fsm.Proposer) (uint64, error) {
 		return 0, structs.Errorf(structs.KindUnavailable, "no leader")
 	}
-	rejected(s, structs.KindUnavailable, admin.SystemGC, &structs.WriteRequest{})
+	rejected(s, structs.KindUnavailable, cluster.SystemGC, &structs.WriteRequest{})
 }

@@ -7,7 +7,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestLists_ShowWhatTheirCallersMaySee has rows in two namespaces. Each list of all namespaces, and each
@@ -16,7 +16,7 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "z1")
 	for _, ns := range []string{"ours", "theirs"} {
-		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: ns}})
+		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
 		job := testJob("job-" + ns)
 		job.Namespace = ns
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
@@ -63,7 +63,7 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 			return ids
 		},
 		"namespaces": func(q structs.QueryOptions) (ids []string) {
-			for _, n := range must(s, admin.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+			for _, n := range must(s, cluster.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
 				ids = append(ids, n.Name)
 			}
 			return ids

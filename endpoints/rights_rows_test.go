@@ -7,7 +7,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // The rules of volumes decide about the claims in lists, as they do about the volumes.
@@ -114,10 +114,10 @@ func TestSearches_ShowWhatTheirCallersCouldList(t *testing.T) {
 		must(s, access.VariableApply, &access.VariableApplyRequest{
 			Op: access.VariableSet, Path: name, Items: access.VariableItems{"a": "b"},
 		})
-		must(s, admin.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: name}})
+		must(s, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: name}})
 	}
 	for _, ns := range []string{"ours", "theirs"} {
-		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: ns}})
+		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
 		job := testJob("job-" + ns)
 		job.Namespace = ns
 		job.NodePool = "shared-a"
@@ -155,13 +155,13 @@ plugin { policy = "list" }`)
 		}
 	}
 
-	pools := must(s, admin.NodePoolList, &structs.QueryRequest{
+	pools := must(s, cluster.NodePoolList, &structs.QueryRequest{
 		QueryOptions: structs.QueryOptions{AuthToken: own},
 	}).Pools
 	if len(pools) != 1 || pools[0].Name != "shared-a" {
 		t.Errorf("the list of pools has %d, want shared-a alone", len(pools))
 	}
-	jobs := must(s, admin.NodePoolJobs, &admin.NodePoolGetRequest{
+	jobs := must(s, cluster.NodePoolJobs, &cluster.NodePoolGetRequest{
 		Name: "shared-a", QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: own},
 	}).Jobs
 	if len(jobs) != 1 || jobs[0].ID != "job-ours" {

@@ -13,7 +13,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // guard makes a server ask for tokens. It returns one that makes a token with a policy and returns its
@@ -195,8 +195,8 @@ func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 	s := newServer(t)
 	guard(t, s)
 	secret := managementToken(s)
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition:   &admin.Namespace{Name: "prod"},
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition:   &cluster.Namespace{Name: "prod"},
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	})
 	log := s.Raft.Log.String()
@@ -216,7 +216,7 @@ func TestRights_APlainPortMakesNoCredentialsWithoutAToken(t *testing.T) {
 	s.Roles = false
 	token := &access.TokenPutRequest{Token: &access.Token{Type: access.TypeManagement}}
 	rejected(s, structs.KindDenied, access.TokenPut, token)
-	rejected(s, structs.KindDenied, admin.JoinTokenList, &structs.QueryRequest{})
+	rejected(s, structs.KindDenied, cluster.JoinTokenList, &structs.QueryRequest{})
 	must(s, structs.NodeList, &structs.QueryRequest{}) // as nodes do
 
 	token.AuthToken = secret

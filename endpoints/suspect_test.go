@@ -10,7 +10,7 @@ import (
 
 	"berth/endpoints/rights"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
 )
@@ -145,8 +145,8 @@ func saidByMachines(t *testing.T) []reflect.Type {
 	t.Helper()
 	types := []reflect.Type{
 		// Another port serves these.
-		reflect.TypeFor[admin.JoinRequest](),
-		reflect.TypeFor[admin.RenewLapsedRequest](),
+		reflect.TypeFor[cluster.JoinRequest](),
+		reflect.TypeFor[cluster.RenewLapsedRequest](),
 		// These name the node of the certificate alone, without its secret.
 		reflect.TypeFor[structs.AllocGetRequest](),
 		reflect.TypeFor[structs.CSIClaimListRequest](),

@@ -6,8 +6,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -64,12 +63,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"FenceBegin": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		node, number := d.fenced(tx)
-		p := &nodeloss.FenceBeginRequest{
+		p := &cluster.FenceBeginRequest{
 			NodeID:  node,
 			Number:  number + 1,
 			Attempt: d.upTo(3),
 			Device:  d.of("ipmi", "san"),
-			Scope:   d.of(nodeloss.FencePower, nodeloss.FenceStorage),
+			Scope:   d.of(cluster.FencePower, cluster.FenceStorage),
 			Now:     d.now().Now,
 		}
 		if n := state.Node(tx, node); n != nil {
@@ -79,7 +78,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"FenceEnd": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		node, number := d.fenced(tx)
-		return FenceEnd.Encode(&nodeloss.FenceEndRequest{
+		return FenceEnd.Encode(&cluster.FenceEndRequest{
 			NodeID:  node,
 			Number:  number,
 			Proved:  d.flip(),
@@ -89,10 +88,10 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"FenceOrdered": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return FenceOrdered.Encode(&nodeloss.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
+		return FenceOrdered.Encode(&cluster.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
 	},
 	"FencePins": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		p := &nodeloss.NodeFencePinRequest{
+		p := &cluster.NodeFencePinRequest{
 			NodeID:       d.node(),
 			Pins:         map[string]string{d.of("bmc", "plug", "not valid"): d.of("a", "b"), "vmid": "7"},
 			By:           "ann",
@@ -105,12 +104,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return FencePins.Encode(p)
 	},
 	"ConfirmLost": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return ConfirmLost.Encode(&nodeloss.NodeFenceRequest{
+		return ConfirmLost.Encode(&cluster.NodeFenceRequest{
 			NodeID: d.node(), By: "ann", Why: "it is off", WriteOptions: d.now(),
 		})
 	},
 	"LeaseProof": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &nodeloss.LeaseProofRequest{NodeID: d.node(), Now: d.now().Now}
+		p := &cluster.LeaseProofRequest{NodeID: d.node(), Now: d.now().Now}
 		if n := state.Node(tx, p.NodeID); n != nil {
 			p.Epoch = n.Epoch
 		}
@@ -126,7 +125,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		id := d.of("k1", "k2", "k3")
-		p := &admin.RootKeyAddRequest{
+		p := &cluster.RootKeyAddRequest{
 			KeyID:   id,
 			Wrapped: []byte{1},
 			KEK:     "kek",
@@ -140,10 +139,10 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return RootKeyAdd.Encode(p)
 	},
 	"RootKeyRekeyed": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRekeyed.Encode(&admin.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
+		return RootKeyRekeyed.Encode(&cluster.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
 	},
 	"RootKeyRewrap": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRewrap.Encode(&admin.RootKeyRewrapRequest{
+		return RootKeyRewrap.Encode(&cluster.RootKeyRewrapRequest{
 			KeyID:   d.of("k1", "k2", "k3"),
 			Was:     d.of("kek", "kek2"),
 			KEK:     d.of("kek", "kek2"),
@@ -151,12 +150,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"RootKeyRemove": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRemove.Encode(&admin.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
+		return RootKeyRemove.Encode(&cluster.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
 	},
 	"Reseal": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &admin.ResealRequest{}
+		p := &cluster.ResealRequest{}
 		for v := range trust.SealedValues(tx) {
-			p.Values = append(p.Values, admin.ResealedValue{
+			p.Values = append(p.Values, cluster.ResealedValue{
 				Table: v.Table,
 				Key:   v.Key,
 				Place: v.Place,
@@ -239,7 +238,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return JobScalingEvent.Encode(p)
 	},
 	"SchedulerConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &admin.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p := &cluster.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
 		p.Config.SchedulerAlgorithm = d.of("", "binpack", "spread", "other")
 		p.Config.PauseEvalBroker = d.flip()
 		if d.flip() {
@@ -248,8 +247,8 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SchedulerConfigSet.Encode(p)
 	},
 	"AutopilotConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &admin.AutopilotConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
-		p.Config = admin.DefaultAutopilotConfig()
+		p := &cluster.AutopilotConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p.Config = cluster.DefaultAutopilotConfig()
 		p.Config.CleanupDeadServers = d.flip()
 		if d.flip() {
 			p.Config.MostVoters = 5

@@ -4,11 +4,11 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func drawAuthority(d dice, tx *state.ReadTx) ([]byte, error) {
-	r := &admin.AuthorityRequest{
+	r := &cluster.AuthorityRequest{
 		ID:      d.of("a", "b", "c"),
 		CertPEM: "cert",
 		Key:     &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{1}},
@@ -23,14 +23,14 @@ func drawAuthority(d dice, tx *state.ReadTx) ([]byte, error) {
 }
 
 func drawAuthorityRemoval(d dice, _ *state.ReadTx) ([]byte, error) {
-	return AuthorityRemove.Encode(&admin.AuthorityRemoveRequest{ID: d.of("a", "b", "c")})
+	return AuthorityRemove.Encode(&cluster.AuthorityRemoveRequest{ID: d.of("a", "b", "c")})
 }
 
 func drawJoinToken(d dice, _ *state.ReadTx) ([]byte, error) {
-	return JoinTokenPut.Encode(&admin.JoinTokenRequest{
+	return JoinTokenPut.Encode(&cluster.JoinTokenRequest{
 		ID:         d.of("t1", "t2", "t3"),
 		Hash:       []byte{1},
-		Role:       admin.JoinNode,
+		Role:       cluster.JoinNode,
 		NodePool:   d.of("", "gpu"),
 		Uses:       1 + d.upTo(2),
 		ExpireTime: d.now().Now + int64(d.upTo(3)),
@@ -40,14 +40,14 @@ func drawJoinToken(d dice, _ *state.ReadTx) ([]byte, error) {
 }
 
 func drawJoinTokenDelete(d dice, _ *state.ReadTx) ([]byte, error) {
-	return JoinTokenDelete.Encode(&admin.JoinTokenDeleteRequest{ID: d.of("t1", "t2", "t3")})
+	return JoinTokenDelete.Encode(&cluster.JoinTokenDeleteRequest{ID: d.of("t1", "t2", "t3")})
 }
 
 func drawCertificate(d dice, _ *state.ReadTx) ([]byte, error) {
-	return MachineCertificateSet.Encode(&admin.MachineCertificateRequest{
+	return MachineCertificateSet.Encode(&cluster.MachineCertificateRequest{
 		TokenID:   d.of("", "t1", "t2", "t3"),
 		TokenHash: []byte{1},
-		Role:      admin.JoinNode,
+		Role:      cluster.JoinNode,
 		ID:        d.node(),
 		NodePool:  d.of("", "gpu"),
 		Serial:    "1",
@@ -59,16 +59,16 @@ func drawCertificate(d dice, _ *state.ReadTx) ([]byte, error) {
 
 func drawRevocation(d dice, _ *state.ReadTx) ([]byte, error) {
 	if d.flip() {
-		return Revoke.Encode(&admin.CertificateRevokeRequest{Serial: d.of("1", "2"), WriteOptions: d.now()})
+		return Revoke.Encode(&cluster.CertificateRevokeRequest{Serial: d.of("1", "2"), WriteOptions: d.now()})
 	}
-	return Revoke.Encode(&admin.CertificateRevokeRequest{
-		Role:         admin.JoinNode,
+	return Revoke.Encode(&cluster.CertificateRevokeRequest{
+		Role:         cluster.JoinNode,
 		Name:         d.node(),
 		WriteOptions: d.now(),
 	})
 }
 
 func drawUnrevocation(d dice, _ *state.ReadTx) ([]byte, error) {
-	id := admin.MachineRevocationID(admin.JoinNode, d.node())
-	return Unrevoke.Encode(&admin.CertificateUnrevokeRequest{ID: d.of(id, "serial-1", "serial-2")})
+	id := cluster.MachineRevocationID(cluster.JoinNode, d.node())
+	return Unrevoke.Encode(&cluster.CertificateUnrevokeRequest{ID: d.of(id, "serial-1", "serial-2")})
 }

@@ -7,8 +7,8 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	snaprow "berth/structs/storage"
 )
@@ -24,10 +24,10 @@ var guarded = []*CommandInfo{
 		}
 		return schema.Nodes.Get(tx, p.NodeIDs[0])
 	}),
-	guard(NodePoolDelete, func(tx *state.WriteTx, p *admin.NodePoolDeleteRequest) *admin.NodePool {
+	guard(NodePoolDelete, func(tx *state.WriteTx, p *cluster.NodePoolDeleteRequest) *cluster.NodePool {
 		return schema.NodePools.Get(tx, p.Name)
 	}),
-	guard(NamespaceDelete, func(tx *state.WriteTx, p *admin.NamespaceDeleteRequest) *admin.Namespace {
+	guard(NamespaceDelete, func(tx *state.WriteTx, p *cluster.NamespaceDeleteRequest) *cluster.Namespace {
 		return schema.Namespaces.Get(tx, p.Name)
 	}),
 	guard(JobDeregister, func(tx *state.WriteTx, p *structs.JobDeregisterRequest) *structs.Job {

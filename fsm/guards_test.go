@@ -10,8 +10,8 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	snaprow "berth/structs/storage"
 )
@@ -22,8 +22,8 @@ func putGuarded(t *testing.T, s *state.Store, index uint64) {
 	const ns = structs.DefaultNamespace
 	err := s.Write(index, func(tx *state.WriteTx) error {
 		schema.Nodes.Put(tx, &structs.Node{ID: "x", Status: structs.NodeDown})
-		schema.NodePools.Put(tx, &admin.NodePool{Name: "x"})
-		schema.Namespaces.Put(tx, &admin.Namespace{Name: "x"})
+		schema.NodePools.Put(tx, &cluster.NodePool{Name: "x"})
+		schema.Namespaces.Put(tx, &cluster.Namespace{Name: "x"})
 		schema.Jobs.Put(tx, &structs.Job{Namespace: ns, ID: "x"})
 		volume := &structs.CSIVolume{Namespace: ns, ID: "x", PluginID: "x", State: structs.VolumeReady}
 		schema.Volumes.Put(tx, volume)

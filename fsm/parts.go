@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"berth/internal/codec"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Part is a command in a log entry, without its payload.
@@ -41,13 +41,13 @@ func partOf(entry []byte) Part {
 }
 
 // ClusterTimeOf returns the cluster time that a log entry sets, nil if it sets none.
-func ClusterTimeOf(entry []byte) *admin.ClusterTime {
+func ClusterTimeOf(entry []byte) *cluster.ClusterTime {
 	if len(entry) == 0 {
 		return nil
 	}
 	switch entry[0] {
 	case ClusterTimeSet.ID:
-		p := new(admin.ClusterTimeRequest)
+		p := new(cluster.ClusterTimeRequest)
 		if codec.Decode(entry[1:], p) == nil {
 			return &p.Clock
 		}

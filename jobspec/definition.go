@@ -5,7 +5,7 @@ import (
 
 	"berth/internal/conf"
 	"berth/jobspec/locate"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // The bodies of the files of namespaces and node pools.
@@ -77,23 +77,23 @@ func readFile[B, T any](filename string, src []byte, spec string, convert func(*
 }
 
 // ReadNamespace reads the file of a namespace in HCL. Its results are like ReadVolume's.
-func ReadNamespace(filename string, src []byte) (*File[*admin.Namespace], error) {
+func ReadNamespace(filename string, src []byte) (*File[*cluster.Namespace], error) {
 	return readFile(filename, src, "namespace", (*namespaceFile).row)
 }
 
 // row converts the file. A namespace has no block around it.
-func (f *namespaceFile) row() *admin.Namespace {
-	return &admin.Namespace{
+func (f *namespaceFile) row() *cluster.Namespace {
+	return &cluster.Namespace{
 		Name:         f.Name,
 		Description:  f.Description,
 		Meta:         f.Meta,
 		Quota:        f.Quota,
-		Capabilities: (*admin.NamespaceCapabilities)(f.Capabilities),
+		Capabilities: (*cluster.NamespaceCapabilities)(f.Capabilities),
 	}
 }
 
 // ReadNodePool reads the file of a node pool in HCL. Its results are like ReadVolume's.
-func ReadNodePool(filename string, src []byte) (*File[*admin.NodePool], error) {
+func ReadNodePool(filename string, src []byte) (*File[*cluster.NodePool], error) {
 	f, err := readFile(filename, src, "node_pool", (*nodePoolFile).row)
 	switch {
 	// A file without a pool may have other faults, which say more.
@@ -109,15 +109,15 @@ func ReadNodePool(filename string, src []byte) (*File[*admin.NodePool], error) {
 }
 
 // row returns the pool, nil for a file without one.
-func (f *nodePoolFile) row() *admin.NodePool {
+func (f *nodePoolFile) row() *cluster.NodePool {
 	if f.Pool == nil {
 		return nil
 	}
-	return &admin.NodePool{
+	return &cluster.NodePool{
 		Name:                   f.Pool.Name,
 		Description:            f.Pool.Description,
 		Meta:                   f.Pool.Meta,
-		SchedulerConfiguration: (*admin.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
+		SchedulerConfiguration: (*cluster.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
 		Reboot:                 f.Pool.Reboot,
 	}
 }

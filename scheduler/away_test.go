@@ -16,7 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -81,7 +81,7 @@ func (c *awayCluster) step(s *kit.TranscriptStep) string {
 	case "back":
 		c.status(arg, structs.NodeReady)
 	case "off":
-		do(c.fixture, state.ConfirmLost, &nodeloss.NodeFenceRequest{
+		do(c.fixture, state.ConfirmLost, &cluster.NodeFenceRequest{
 			NodeID: arg, By: "ann", Why: "it burns", WriteOptions: c.now()})
 	case "drain":
 		c.drain(arg)
@@ -95,7 +95,7 @@ func (c *awayCluster) step(s *kit.TranscriptStep) string {
 	case "step":
 		c.stepClock(c.ahead, c.duration(s))
 	case "epochs":
-		do(c.fixture, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
+		do(c.fixture, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
 	default:
 		c.t.Fatalf("line %d: there is no command %s", s.Line, s.Name)
 	}

@@ -8,7 +8,7 @@ import (
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // heldWithSpread returns a job whose version 0 has a spread and runs, while the deployment of version 1 is
@@ -51,8 +51,8 @@ func TestFormerVersion_MayHaveASpread(t *testing.T) {
 // An allocation of an older version is placed by the algorithm of the cluster.
 func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 	d := &deployments{newFixture(t)}
-	config := admin.SchedulerConfiguration{SchedulerAlgorithm: admin.AlgorithmSpread}
-	do(d.fixture, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	config := cluster.SchedulerConfiguration{SchedulerAlgorithm: cluster.AlgorithmSpread}
+	do(d.fixture, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	d.nodes("n1", "n2")
 	d.job(aJob("web", structs.JobService))
 	d.plan()

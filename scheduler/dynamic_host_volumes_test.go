@@ -13,7 +13,7 @@ import (
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -160,8 +160,8 @@ func TestDynamicHostVolume_HasToAdmitTheRequest(t *testing.T) {
 		},
 		"another namespace": {
 			func(w *fixture) {
-				do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-					Definition:   &admin.Namespace{Name: "other"},
+				do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+					Definition:   &cluster.Namespace{Name: "other"},
 					WriteOptions: w.now(),
 				})
 				o := w.now()

@@ -16,7 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/defaults"
 	"berth/structs/storage"
 )
@@ -82,12 +82,12 @@ func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 // at a time, or back.
 func (w *fixture) stepClock(found time.Time, by time.Duration) {
 	w.t.Helper()
-	row := admin.ClusterTime{Time: w.clock.UnixNano(), Since: found.UnixNano()}
+	row := cluster.ClusterTime{Time: w.clock.UnixNano(), Since: found.UnixNano()}
 	if old := clustertime.Of(w.s.Read()); old != nil {
 		row.Jumps = old.Jumps
 	}
-	put := func(row admin.ClusterTime) {
-		p := &admin.ClusterTimeRequest{Clock: row}
+	put := func(row cluster.ClusterTime) {
+		p := &cluster.ClusterTimeRequest{Clock: row}
 		if old := clustertime.Of(w.s.Read()); old != nil {
 			p.RowIndex = old.ModifyIndex
 		}

@@ -5,18 +5,18 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestPlace_MemoryMaxCountsByTheSwitch places a group in the cases of both switches. The setting of the pool
 // comes before that of the cluster.
 func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
-	setting := func(on *bool) *admin.NodePoolSchedulerConfiguration {
-		return &admin.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: on}
+	setting := func(on *bool) *cluster.NodePoolSchedulerConfiguration {
+		return &cluster.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: on}
 	}
 	for name, c := range map[string]struct {
 		cluster bool
-		pool    *admin.NodePoolSchedulerConfiguration
+		pool    *cluster.NodePoolSchedulerConfiguration
 		most    int // memory_max
 		bounded bool
 	}{
@@ -29,10 +29,10 @@ func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			config := admin.DefaultSchedulerConfiguration()
+			config := cluster.DefaultSchedulerConfiguration()
 			config.MemoryOversubscriptionEnabled = c.cluster
-			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
-			do(w, state.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{
+			do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
+			do(w, state.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{
 				Name:                   "gpu",
 				SchedulerConfiguration: c.pool,
 			}})

@@ -18,7 +18,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/statetest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestBlockedEval_MissesNoUnblock makes random changes to a small cluster. Its evaluations are planned one
@@ -444,14 +444,14 @@ func (c *randomCluster) changeAnything() {
 		c.s = s
 		c.logf("restored")
 	case 20:
-		config := admin.DefaultSchedulerConfiguration()
-		config.PreemptionConfig = admin.PreemptionConfig{
+		config := cluster.DefaultSchedulerConfiguration()
+		config.PreemptionConfig = cluster.PreemptionConfig{
 			SystemSchedulerEnabled:  c.r.IntN(2) == 0,
 			BatchSchedulerEnabled:   c.r.IntN(2) == 0,
 			ServiceSchedulerEnabled: c.r.IntN(2) == 0,
 		}
 		try(c, fmt.Sprintf("preemption %+v", config.PreemptionConfig), state.SchedulerConfigSet,
-			&admin.SchedulerConfigRequest{Config: config, WriteOptions: c.now()})
+			&cluster.SchedulerConfigRequest{Config: config, WriteOptions: c.now()})
 	}
 }
 

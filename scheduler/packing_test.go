@@ -6,7 +6,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestSample_PacksALargeGroupByTheAlgorithm: with binpack a group uses its nodes again rather than empty
@@ -16,8 +16,8 @@ func TestSample_PacksALargeGroupByTheAlgorithm(t *testing.T) {
 	used := func(algorithm string) map[string]int {
 		w := newFixture(nil)
 		w.t = t
-		do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
-			Config: admin.SchedulerConfiguration{SchedulerAlgorithm: algorithm},
+		do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
+			Config: cluster.SchedulerConfiguration{SchedulerAlgorithm: algorithm},
 		})
 		for i := range nodes {
 			n := aNode(nodeID(i))
@@ -33,11 +33,11 @@ func TestSample_PacksALargeGroupByTheAlgorithm(t *testing.T) {
 		}
 		return count
 	}
-	packed := used(admin.AlgorithmBinpack)
+	packed := used(cluster.AlgorithmBinpack)
 	if len(packed) < place.Enough || len(packed) > nodes/3 {
 		t.Errorf("binpack uses %d nodes, want %d to %d", len(packed), place.Enough, nodes/3)
 	}
-	if spread := used(admin.AlgorithmSpread); len(spread) != nodes {
+	if spread := used(cluster.AlgorithmSpread); len(spread) != nodes {
 		t.Errorf("spread uses %d of %d nodes", len(spread), nodes)
 	}
 }

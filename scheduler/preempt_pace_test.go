@@ -8,7 +8,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // moves sets the number of allocations that a group may miss when nodes drain.
@@ -243,7 +243,7 @@ func holdsAll(held map[string]bool, a *structs.Allocation) bool {
 
 // Each switch of the configuration is for one type of jobs.
 func TestPreemption_ByJobType(t *testing.T) {
-	types := map[string]admin.PreemptionConfig{
+	types := map[string]cluster.PreemptionConfig{
 		structs.JobService:  {ServiceSchedulerEnabled: true},
 		structs.JobBatch:    {BatchSchedulerEnabled: true},
 		structs.JobSystem:   {SystemSchedulerEnabled: true},
@@ -252,8 +252,8 @@ func TestPreemption_ByJobType(t *testing.T) {
 	for allowed, config := range types {
 		for jobType := range types {
 			w := newFixture(t)
-			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
-				Config:       admin.SchedulerConfiguration{PreemptionConfig: config},
+			do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
+				Config:       cluster.SchedulerConfiguration{PreemptionConfig: config},
 				WriteOptions: w.now(),
 			})
 			w.nodes("n1")

@@ -7,7 +7,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func priority(n int) func(*structs.Job) { return func(j *structs.Job) { j.Priority = n } }
@@ -15,8 +15,8 @@ func priority(n int) func(*structs.Job) { return func(j *structs.Job) { j.Priori
 // preempting lets jobs of all types displace others.
 func (w *fixture) preempting() {
 	w.t.Helper()
-	do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
-		Config: admin.SchedulerConfiguration{PreemptionConfig: admin.PreemptionConfig{
+	do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
+		Config: cluster.SchedulerConfiguration{PreemptionConfig: cluster.PreemptionConfig{
 			SystemSchedulerEnabled:   true,
 			SysBatchSchedulerEnabled: true,
 			BatchSchedulerEnabled:    true,

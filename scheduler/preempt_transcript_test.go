@@ -13,7 +13,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -131,8 +131,8 @@ func jobOf(t *testing.T, cmd *kit.TranscriptStep) *structs.Job {
 }
 
 func (c *lateCluster) allowPreemption(types []string) {
-	do(c.fixture, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
-		Config: admin.SchedulerConfiguration{PreemptionConfig: admin.PreemptionConfig{
+	do(c.fixture, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
+		Config: cluster.SchedulerConfiguration{PreemptionConfig: cluster.PreemptionConfig{
 			SystemSchedulerEnabled:   slices.Contains(types, structs.JobSystem),
 			SysBatchSchedulerEnabled: slices.Contains(types, structs.JobSysBatch),
 			BatchSchedulerEnabled:    slices.Contains(types, structs.JobBatch),

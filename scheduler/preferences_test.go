@@ -13,7 +13,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // racks registers a number of nodes for each rack, with IDs in no order of the racks. It checks no invariant,
@@ -293,9 +293,9 @@ func TestServices_ChangeNoRunningTask(t *testing.T) {
 
 func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 	for algorithm, want := range map[string]string{
-		"":                     "n1",
-		admin.AlgorithmBinpack: "n1",
-		admin.AlgorithmSpread:  "n2",
+		"":                       "n1",
+		cluster.AlgorithmBinpack: "n1",
+		cluster.AlgorithmSpread:  "n2",
 	} {
 		w := newFixture(t)
 		w.nodes("n1")
@@ -303,8 +303,8 @@ func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 		w.run("first")
 		w.nodes("n2")
 		if algorithm != "" {
-			config := admin.SchedulerConfiguration{SchedulerAlgorithm: algorithm}
-			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+			config := cluster.SchedulerConfiguration{SchedulerAlgorithm: algorithm}
+			do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 		}
 		w.job(aJob("second", structs.JobService))
 		p := w.run("second")
@@ -318,17 +318,17 @@ func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 
 func TestAlgorithm_OfANodePoolPrecedesThatOfTheCluster(t *testing.T) {
 	for pool, want := range map[string]string{
-		admin.AlgorithmSpread:  "n2",
-		admin.AlgorithmBinpack: "n1",
-		"":                     "n2", // that of the cluster
+		cluster.AlgorithmSpread:  "n2",
+		cluster.AlgorithmBinpack: "n1",
+		"":                       "n2", // that of the cluster
 	} {
 		w := newFixture(t)
-		do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
-			Config: admin.SchedulerConfiguration{SchedulerAlgorithm: admin.AlgorithmSpread},
+		do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
+			Config: cluster.SchedulerConfiguration{SchedulerAlgorithm: cluster.AlgorithmSpread},
 		})
-		settings := &admin.NodePoolSchedulerConfiguration{SchedulerAlgorithm: pool}
-		do(w, state.NodePoolApply, &admin.NodePoolApplyRequest{
-			Pool: &admin.NodePool{Name: "gpu", SchedulerConfiguration: settings},
+		settings := &cluster.NodePoolSchedulerConfiguration{SchedulerAlgorithm: pool}
+		do(w, state.NodePoolApply, &cluster.NodePoolApplyRequest{
+			Pool: &cluster.NodePool{Name: "gpu", SchedulerConfiguration: settings},
 		})
 		inGPU := func(j *structs.Job) { j.NodePool = "gpu" }
 		for i, id := range []string{"n1", "n2"} {

@@ -9,7 +9,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -25,8 +25,8 @@ func (w *fixture) quota(b quota.Bounds) {
 
 func (w *fixture) nameQuota(name string) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: name},
+	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: name},
 	})
 }
 
@@ -77,9 +77,9 @@ func TestQuota_BoundsWhatAPlanPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			config := admin.DefaultSchedulerConfiguration()
+			config := cluster.DefaultSchedulerConfiguration()
 			config.MemoryOversubscriptionEnabled = true
-			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+			do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 			w.nodes("n1", "n2", "n3")
 			w.quota(c.bounds)
 			w.job(aJob("web", structs.JobService, append([]func(*structs.Job){count(3), cpu(100)}, c.edits...)...))

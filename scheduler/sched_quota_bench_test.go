@@ -12,7 +12,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -95,8 +95,8 @@ func (s *schedStore) nameQuota() {
 	}}}
 	s.write(func(tx *state.WriteTx) error { return quotas.Put(tx, &quota.SpecPutRequest{Quota: spec}) })
 	s.write(func(tx *state.WriteTx) error {
-		return namespaces.NamespaceApply(tx, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: spec.Name},
+		return namespaces.NamespaceApply(tx, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: spec.Name},
 		})
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/blocked"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // unblockSource is a change after which a job that waits finds a place.
@@ -40,11 +40,11 @@ func fullNode(id string) *structs.Node {
 	return n
 }
 
-func (w *fixture) configure(edit func(*admin.SchedulerConfiguration)) {
+func (w *fixture) configure(edit func(*cluster.SchedulerConfiguration)) {
 	w.t.Helper()
 	config := *state.SchedulerConfig(w.s.Read())
 	edit(&config)
-	do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config, WriteOptions: w.now()})
+	do(w, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config, WriteOptions: w.now()})
 }
 
 // occupied fills n1 with a job.
@@ -129,17 +129,17 @@ var unblockSources = map[string]unblockSource{
 		job:    aJob("web", structs.JobService, cpu(800), priority(70)),
 		before: occupied(),
 		change: func(w *fixture) {
-			w.configure(func(c *admin.SchedulerConfiguration) { c.PreemptionConfig.ServiceSchedulerEnabled = true })
+			w.configure(func(c *cluster.SchedulerConfiguration) { c.PreemptionConfig.ServiceSchedulerEnabled = true })
 		},
 	},
 	"preemption is allowed for a job on every node": {
 		job: aJob("web", structs.JobSystem, cpu(800), priority(70)),
 		before: func(w *fixture) {
-			w.configure(func(c *admin.SchedulerConfiguration) { c.PreemptionConfig.SystemSchedulerEnabled = false })
+			w.configure(func(c *cluster.SchedulerConfiguration) { c.PreemptionConfig.SystemSchedulerEnabled = false })
 			occupied()(w)
 		},
 		change: func(w *fixture) {
-			w.configure(func(c *admin.SchedulerConfiguration) { c.PreemptionConfig.SystemSchedulerEnabled = true })
+			w.configure(func(c *cluster.SchedulerConfiguration) { c.PreemptionConfig.SystemSchedulerEnabled = true })
 		},
 	},
 	"the priority of the job is raised": {
@@ -245,7 +245,7 @@ func TestBlockedEval_OfOneShapeButAnotherType(t *testing.T) {
 	w.scheduleAll()
 	w.submit(aJob("web", structs.JobService, cpu(800), priority(70)), "b")
 	w.scheduleAll()
-	w.configure(func(c *admin.SchedulerConfiguration) { c.PreemptionConfig.ServiceSchedulerEnabled = true })
+	w.configure(func(c *cluster.SchedulerConfiguration) { c.PreemptionConfig.ServiceSchedulerEnabled = true })
 	w.scheduleAll()
 	w.wantPlaced("web", "0@n1")
 	w.wantPlaced("batch", "")
@@ -254,12 +254,12 @@ func TestBlockedEval_OfOneShapeButAnotherType(t *testing.T) {
 // A configuration that allows less, or orders nodes in another way, unblocks nothing.
 func TestSchedulerConfig_UnblocksOnlyIfItAllowsMore(t *testing.T) {
 	w := newFixture(t)
-	w.configure(func(*admin.SchedulerConfiguration) {})
+	w.configure(func(*cluster.SchedulerConfiguration) {})
 	occupied()(w)
 	w.submit(aJob("web", structs.JobService, cpu(800)), "web")
 	w.scheduleAll()
-	w.configure(func(c *admin.SchedulerConfiguration) {
-		c.SchedulerAlgorithm = admin.AlgorithmSpread
+	w.configure(func(c *cluster.SchedulerConfiguration) {
+		c.SchedulerAlgorithm = cluster.AlgorithmSpread
 		c.PreemptionConfig.SystemSchedulerEnabled = false
 	})
 	if pending := w.evals(structs.EvalPending); len(pending) > 0 || blocked.UnblocksDue(w.s.Read()) {

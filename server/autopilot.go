@@ -6,7 +6,7 @@ import (
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // autopilotDeps gives autopilot its view of this server. The gossip starts after it.
@@ -18,8 +18,8 @@ func autopilotDeps(s *Server) autopilot.Deps {
 		Members:  func() []autopilot.Member { return autopilotMembers(s.members.peers()) },
 		Store:    s.store,
 		Proposer: s,
-		Ask: func(ctx context.Context, address string) (*admin.RaftStats, error) {
-			return rpc.Call(ctx, s.pool.At(address), admin.StatusRaftStats, &structs.QueryRequest{})
+		Ask: func(ctx context.Context, address string) (*cluster.RaftStats, error) {
+			return rpc.Call(ctx, s.pool.At(address), cluster.StatusRaftStats, &structs.QueryRequest{})
 		},
 		ForceLeave: s.leaveDead,
 		First:      s.cfg.Autopilot.Row(),

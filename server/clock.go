@@ -16,7 +16,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // clockInterval is the time between two entries about the cluster time. The next leader continues from the
@@ -30,9 +30,9 @@ type Keeper struct {
 	Proposer fsm.Proposer
 	Wall     func() time.Time
 	// Clocks compares the wall clocks of all servers with that of this one.
-	Clocks func(ctx context.Context) []*admin.ServerClock
+	Clocks func(ctx context.Context) []*cluster.ServerClock
 	// Stored returns what the servers have stored.
-	Stored     func() []admin.StoredIndex
+	Stored     func() []cluster.StoredIndex
 	Quarantine time.Duration
 	Logger     hclog.Logger
 }
@@ -51,7 +51,7 @@ func (k Keeper) Step(ctx context.Context) { k.advance(ctx, false) }
 func (k Keeper) Begin(ctx context.Context) { k.advance(ctx, true) }
 
 func (k Keeper) advance(ctx context.Context, first bool) {
-	var clocks []*admin.ServerClock
+	var clocks []*cluster.ServerClock
 	if !first { // nothing acts while the first entry waits
 		clocks = k.Clocks(ctx) // before the look: the answers take time
 	}
@@ -73,7 +73,7 @@ func (k Keeper) advance(ctx context.Context, first bool) {
 	}
 	row.Stored = k.Stored()
 	before := clustertime.Wrong(k.Store.Read())
-	p := &admin.ClusterTimeRequest{
+	p := &cluster.ClusterTimeRequest{
 		Clock: row,
 		Wrong: before,
 	}
@@ -97,7 +97,7 @@ func (k Keeper) advance(ctx context.Context, first bool) {
 }
 
 // tell names a change of the difference of the clocks. old is nil for a new cluster time.
-func (k Keeper) tell(old, row *admin.ClusterTime) {
+func (k Keeper) tell(old, row *cluster.ClusterTime) {
 	metrics.SetGauge([]string{"cluster_time", "ahead_seconds"}, float32(row.Ahead.Seconds()))
 	if old == nil {
 		return
@@ -117,10 +117,10 @@ func (k Keeper) tell(old, row *admin.ClusterTime) {
 
 // tellServers names the servers whose clocks begin to differ from the cluster time, and those that no longer
 // do.
-func (k Keeper) tellServers(before, now []admin.WrongClock) {
+func (k Keeper) tellServers(before, now []cluster.WrongClock) {
 	metrics.SetGauge([]string{"cluster_time", "wrong_clocks"}, float32(len(now)))
-	has := func(all []admin.WrongClock, id string) bool {
-		return slices.ContainsFunc(all, func(c admin.WrongClock) bool { return c.ServerID == id })
+	has := func(all []cluster.WrongClock, id string) bool {
+		return slices.ContainsFunc(all, func(c cluster.WrongClock) bool { return c.ServerID == id })
 	}
 	for _, c := range now {
 		if !has(before, c.ServerID) {
@@ -162,13 +162,13 @@ func (s *Server) followClock(ctx context.Context) {
 }
 
 // readClocks compares the wall clocks of the servers with that of this one.
-func (s *Server) readClocks(ctx context.Context) []*admin.ServerClock {
+func (s *Server) readClocks(ctx context.Context) []*cluster.ServerClock {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var calls sync.WaitGroup
-	var clocks []*admin.ServerClock
+	var clocks []*cluster.ServerClock
 	for _, server := range s.Configuration() {
-		c := &admin.ServerClock{
+		c := &cluster.ServerClock{
 			ID:      server.ID,
 			Name:    server.Node,
 			Address: server.Address,
@@ -185,9 +185,9 @@ func (s *Server) readClocks(ctx context.Context) []*admin.ServerClock {
 }
 
 // readClock compares the wall clock of a server with that of this one.
-func (s *Server) readClock(ctx context.Context, c *admin.ServerClock) {
+func (s *Server) readClock(ctx context.Context, c *cluster.ServerClock) {
 	asked := time.Now()
-	stats, err := rpc.Call(ctx, s.pool.At(c.Address), admin.StatusRaftStats, &structs.QueryRequest{})
+	stats, err := rpc.Call(ctx, s.pool.At(c.Address), cluster.StatusRaftStats, &structs.QueryRequest{})
 	switch {
 	case err != nil:
 		c.Fault = structs.Cut(err.Error(), structs.MaxText)
@@ -200,7 +200,7 @@ func (s *Server) readClock(ctx context.Context, c *admin.ServerClock) {
 
 // mostAgree reports whether most servers with a vote have the wall clock of the leader. One that does not
 // answer does not agree.
-func mostAgree(clocks []*admin.ServerClock) bool {
+func mostAgree(clocks []*cluster.ServerClock) bool {
 	voters := 0
 	agree := 0
 	for _, c := range clocks {
@@ -216,9 +216,9 @@ func mostAgree(clocks []*admin.ServerClock) bool {
 }
 
 // ReadClocks returns the clocks of the servers while this one leads.
-func (s *Server) ReadClocks(ctx context.Context) *admin.ClockResponse {
+func (s *Server) ReadClocks(ctx context.Context) *cluster.ClockResponse {
 	row, _ := s.clock.Look()
-	return &admin.ClockResponse{
+	return &cluster.ClockResponse{
 		ClusterTime: row,
 		Now:         s.clock.Now().UnixNano(),
 		Wall:        time.Now().UnixNano(),
@@ -240,7 +240,7 @@ func (s *Server) AcceptClock(ctx context.Context) (index uint64, err error) {
 		return 0, structs.Preconditionf("there is no cluster time yet: update all servers first")
 	}
 	row := clustertime.Accept(old, clustertime.Reading{Wall: time.Now().UnixNano(), Passed: passed})
-	index, err = fsm.Propose(ctx, s, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+	index, err = fsm.Propose(ctx, s, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
 		Clock:    row,
 		RowIndex: old.ModifyIndex,
 		Wrong:    clustertime.Differing(clustertime.Wrong(s.store.Read()), clocks, 0),

@@ -18,7 +18,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // keptCluster is a state with the cluster time, and wall clocks that a test sets.
@@ -37,11 +37,11 @@ func (c *keptCluster) Propose(_ context.Context, entry []byte) (uint64, any, err
 }
 
 // clocks are those of a leader and of two other servers.
-func (c *keptCluster) clocks() []*admin.ServerClock {
+func (c *keptCluster) clocks() []*cluster.ServerClock {
 	time.Sleep(time.Duration(c.delay.Load()))
-	all := []*admin.ServerClock{{ID: "a", Name: "a.global", Leader: true, Voter: true}}
+	all := []*cluster.ServerClock{{ID: "a", Name: "a.global", Leader: true, Voter: true}}
 	for _, id := range []string{"b", "c"} {
-		other := &admin.ServerClock{ID: id, Name: id + ".global", Voter: true}
+		other := &cluster.ServerClock{ID: id, Name: id + ".global", Voter: true}
 		if !c.agree.Load() {
 			other.Ahead = -time.Duration(c.ahead.Load())
 		}
@@ -52,7 +52,7 @@ func (c *keptCluster) clocks() []*admin.ServerClock {
 
 // lead begins a leadership.
 func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
-	now = clock.New(boottime.Monotonic(), func() *admin.ClusterTime {
+	now = clock.New(boottime.Monotonic(), func() *cluster.ClusterTime {
 		return clustertime.Of(c.store.Read())
 	})
 	k := Keeper{
@@ -60,8 +60,8 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 		Clock:      now,
 		Proposer:   c,
 		Wall:       func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
-		Clocks:     func(context.Context) []*admin.ServerClock { return c.clocks() },
-		Stored:     func() []admin.StoredIndex { return nil },
+		Clocks:     func(context.Context) []*cluster.ServerClock { return c.clocks() },
+		Stored:     func() []cluster.StoredIndex { return nil },
 		Quarantine: time.Hour,
 		Logger:     hclog.NewNullLogger(),
 	}
@@ -176,8 +176,8 @@ func (r *running) behind(d time.Duration) {
 		if row == nil {
 			return false
 		}
-		_, err := fsm.Propose(r.t.Context(), r, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
-			Clock:    admin.ClusterTime{Time: at},
+		_, err := fsm.Propose(r.t.Context(), r, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+			Clock:    cluster.ClusterTime{Time: at},
 			RowIndex: row.ModifyIndex,
 		})
 		return err == nil && clustertime.Of(r.store.Read()).Time == at
@@ -195,9 +195,9 @@ func TestClock_IsAcceptedByAnOperator(t *testing.T) {
 		t.Errorf("the job is of %s, a week ago it was %s", submitted, time.Now().Add(-week))
 	}
 
-	read := func() *admin.ClockResponse {
+	read := func() *cluster.ClockResponse {
 		t.Helper()
-		got, err := rpc.Call(t.Context(), r, admin.ClockGet, &structs.QueryRequest{})
+		got, err := rpc.Call(t.Context(), r, cluster.ClockGet, &structs.QueryRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestClock_IsAcceptedByAnOperator(t *testing.T) {
 		!got.Servers[0].Leader || !got.Servers[0].Right(0) || got.ClusterTime == nil {
 		t.Errorf("got %+v", got)
 	}
-	_, err := rpc.Call(t.Context(), r, admin.ClockAccept, &admin.ClockAcceptRequest{})
+	_, err := rpc.Call(t.Context(), r, cluster.ClockAccept, &cluster.ClockAcceptRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,13 +219,13 @@ func TestClock_IsAcceptedByAnOperator(t *testing.T) {
 }
 
 func TestMostAgree_CountsServersThatAnswer(t *testing.T) {
-	self := &admin.ServerClock{Voter: true, Leader: true}
-	same := &admin.ServerClock{Voter: true, Ahead: -clustertime.Tolerance}
-	other := &admin.ServerClock{Voter: true, Ahead: clustertime.Tolerance + 1}
-	silent := &admin.ServerClock{Voter: true, Fault: "no answer"}
-	reader := &admin.ServerClock{}
-	far := &admin.ServerClock{Ahead: clustertime.Tolerance + 1}
-	for want, all := range map[bool][][]*admin.ServerClock{
+	self := &cluster.ServerClock{Voter: true, Leader: true}
+	same := &cluster.ServerClock{Voter: true, Ahead: -clustertime.Tolerance}
+	other := &cluster.ServerClock{Voter: true, Ahead: clustertime.Tolerance + 1}
+	silent := &cluster.ServerClock{Voter: true, Fault: "no answer"}
+	reader := &cluster.ServerClock{}
+	far := &cluster.ServerClock{Ahead: clustertime.Tolerance + 1}
+	for want, all := range map[bool][][]*cluster.ServerClock{
 		true: {{self}, {self, same}, {self, same, other}, {self, same, silent}, {self, far, far}},
 		false: {nil, {self, other}, {self, silent}, {self, other, silent}, {self, same, other, silent},
 			{self, other, reader}},

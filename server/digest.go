@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // digestEvery is the time between two comparisons of the states of the servers, and keptDigests the number
@@ -81,7 +81,7 @@ func (d *digests) addTo(settings map[string]string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range d.last {
-		settings[fmt.Sprint(admin.StateAt, one.index)] = one.sum
+		settings[fmt.Sprint(cluster.StateAt, one.index)] = one.sum
 	}
 }
 

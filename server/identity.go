@@ -20,7 +20,7 @@ import (
 	"berth/server/raftfiles"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // hold keeps Raft from elections before it starts, if the server may be a copy of another one.
@@ -173,7 +173,7 @@ func (s *Server) leaveDead(name string) error {
 func (s *Server) ping(addr string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
-	_, err := rpc.Call(ctx, s.pool.At(addr), admin.StatusPing, &structs.QueryRequest{})
+	_, err := rpc.Call(ctx, s.pool.At(addr), cluster.StatusPing, &structs.QueryRequest{})
 	if err != nil {
 		return fmt.Errorf("server at %s: %w", addr, err)
 	}
@@ -185,7 +185,7 @@ type indexes struct {
 	s *Server
 	// logged is the newest list of the log, and loggedAt its entry. After a start the state is that of the last
 	// snapshot until there is a leader.
-	logged   []admin.StoredIndex
+	logged   []cluster.StoredIndex
 	loggedAt uint64
 }
 
@@ -239,7 +239,7 @@ const voteTimeout = time.Second
 func (x *indexes) Last(target raft.ServerAddress) (uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), voteTimeout)
 	defer cancel()
-	stats, err := rpc.Call(ctx, x.s.pool.At(string(target)), admin.StatusRaftStats, &structs.QueryRequest{})
+	stats, err := rpc.Call(ctx, x.s.pool.At(string(target)), cluster.StatusRaftStats, &structs.QueryRequest{})
 	if err != nil {
 		return 0, err
 	}
@@ -247,7 +247,7 @@ func (x *indexes) Last(target raft.ServerAddress) (uint64, error) {
 }
 
 // stored returns what the members are known to have stored while this server leads.
-func (s *Server) stored() (all []admin.StoredIndex) {
+func (s *Server) stored() (all []cluster.StoredIndex) {
 	term := s.consensus.CurrentTerm()
 	for _, member := range s.consensus.members() {
 		index := s.consensus.transport.Acknowledged(member.ID, term)
@@ -255,9 +255,9 @@ func (s *Server) stored() (all []admin.StoredIndex) {
 			index = s.consensus.LastIndex()
 		}
 		if index != 0 {
-			all = append(all, admin.StoredIndex{Server: string(member.ID), Index: index})
+			all = append(all, cluster.StoredIndex{Server: string(member.ID), Index: index})
 		}
 	}
-	slices.SortFunc(all, func(a, b admin.StoredIndex) int { return strings.Compare(a.Server, b.Server) })
+	slices.SortFunc(all, func(a, b cluster.StoredIndex) int { return strings.Compare(a.Server, b.Server) })
 	return all
 }

@@ -11,7 +11,7 @@ import (
 	"berth/rpc"
 	"berth/rpc/joining"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A machine without a certificate may ask for one. A denied request makes no entry of the log.
@@ -72,11 +72,11 @@ func TestJoinToken_NeedsACertificateAlsoWithPrefer(t *testing.T) {
 	ask := func(dial rpc.Dialer, role string) error {
 		pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
 		defer pool.Close()
-		return pool.Call(t.Context(), r.RPCAddr(), admin.JoinTokenCreate.Name,
-			&admin.JoinTokenCreateRequest{Role: role}, &admin.JoinTokenCreateResponse{})
+		return pool.Call(t.Context(), r.RPCAddr(), cluster.JoinTokenCreate.Name,
+			&cluster.JoinTokenCreateRequest{Role: role}, &cluster.JoinTokenCreateResponse{})
 	}
 	secured := rpc.SecureDialer(rpc.Dial, server.Client(peertls.Roles(pki.RoleServer)), false)
-	for _, role := range []string{admin.JoinServer, admin.JoinNode} {
+	for _, role := range []string{cluster.JoinServer, cluster.JoinNode} {
 		wantDenied(t, "the token of a "+role+" without TLS", ask(rpc.Dial, role))
 		err := ask(secured, role)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"berth/rpc"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // callPlain calls a method of the server without TLS.
@@ -24,10 +24,10 @@ func (r *running) callPlain(method string, req, resp any) error {
 func TestJoin_WithPreferNoOtherBecomesAServer(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t, func(c *Config) { c.RequireTLS = false })
-	made := r.token(admin.JoinTokenCreateRequest{Role: admin.JoinServer})
+	made := r.token(cluster.JoinTokenCreateRequest{Role: cluster.JoinServer})
 
-	listed := &admin.JoinTokenListResponse{}
-	err := r.callPlain(admin.JoinTokenList.Name, &structs.QueryRequest{}, listed)
+	listed := &cluster.JoinTokenListResponse{}
+	err := r.callPlain(cluster.JoinTokenList.Name, &structs.QueryRequest{}, listed)
 	if err != nil || len(listed.Tokens) != 1 {
 		t.Fatalf("%d tokens, %v; expected one", len(listed.Tokens), err)
 	}
@@ -44,11 +44,11 @@ func TestJoin_WithPreferNoOtherBecomesAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for row := range trust.JoinTokens(r.store.Read()) { // the hash may be known from elsewhere
-		err = r.callPlain(admin.CertificateSign.Name, &admin.CertificateSignRequest{
+		err = r.callPlain(cluster.CertificateSign.Name, &cluster.CertificateSignRequest{
 			TokenID:   row.ID,
 			TokenHash: row.Hash,
 			CSR:       csr,
-		}, &admin.CertificateSignResponse{})
+		}, &cluster.CertificateSignResponse{})
 	}
 	wantDenied(t, "a signature without TLS, with the hash of a token", err)
 

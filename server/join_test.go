@@ -26,8 +26,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // joinable runs a server that requires TLS and is the authority of its cluster.
@@ -52,7 +51,7 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 	pkitest.Write(t, keyFile, keyPEM)
 
 	cfg := testConfig(t)
-	cfg.Encrypt = structs.Secret(gossipkey.New())
+	cfg.Encrypt = structs.Secret(cluster.NewGossipKey())
 	cfg.TLS = keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
 	cfg.RequireTLS = true
 	cfg.Keyring.File = keyringtest.NewFile(t)
@@ -88,22 +87,22 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 }
 
 // token makes a join token.
-func (r *running) token(req admin.JoinTokenCreateRequest) string {
+func (r *running) token(req cluster.JoinTokenCreateRequest) string {
 	r.t.Helper()
-	answer, err := rpc.Call(r.t.Context(), r, admin.JoinTokenCreate, &req)
+	answer, err := rpc.Call(r.t.Context(), r, cluster.JoinTokenCreate, &req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return answer.Token
 }
 
-func nodeToken() admin.JoinTokenCreateRequest {
-	return admin.JoinTokenCreateRequest{Role: admin.JoinNode}
+func nodeToken() cluster.JoinTokenCreateRequest {
+	return cluster.JoinTokenCreateRequest{Role: cluster.JoinNode}
 }
 
 // join joins with a token as a machine with an ID, and a new key.
 func (r *running) join(token, id string, change ...func(*joining.Request)) (
-	*admin.JoinResponse, *pki.Key, error,
+	*cluster.JoinResponse, *pki.Key, error,
 ) {
 	r.t.Helper()
 	key, err := pki.NewKey()
@@ -119,7 +118,7 @@ func (r *running) join(token, id string, change ...func(*joining.Request)) (
 }
 
 // keysOf returns the keys of a machine that has joined.
-func keysOf(t *testing.T, answer *admin.JoinResponse, key *pki.Key, role pki.Role) *peertls.Keys {
+func keysOf(t *testing.T, answer *cluster.JoinResponse, key *pki.Key, role pki.Role) *peertls.Keys {
 	t.Helper()
 	keyPEM, err := key.PEM()
 	if err != nil {
@@ -184,13 +183,13 @@ func TestJoin_GivesANodeItsCertificateAndNoSecret(t *testing.T) {
 func TestJoin_GivesAServerTheSecretsOfServers(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
-	token := r.token(admin.JoinTokenCreateRequest{Role: admin.JoinServer})
+	token := r.token(cluster.JoinTokenCreateRequest{Role: cluster.JoinServer})
 	answer, key, err := r.join(token, "s2")
 	if err != nil || answer.GossipKey != r.cfg.Encrypt || answer.Keyring != "the file" {
 		t.Fatalf("got other secrets, or %v", err)
 	}
 	keys := keysOf(t, answer, key, pki.RoleServer)
-	err = r.callAs(keys, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+	err = r.callAs(keys, cluster.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	if err != nil {
 		t.Error(err)
 	}
@@ -206,7 +205,7 @@ func TestJoin_DeniesOtherTokens(t *testing.T) {
 	}
 	deleted := r.token(nodeToken())
 	for t := range trust.JoinTokens(r.store.Read()) {
-		_, err = rpc.Call(r.t.Context(), r, admin.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: t.ID})
+		_, err = rpc.Call(r.t.Context(), r, cluster.JoinTokenDelete, &cluster.JoinTokenDeleteRequest{ID: t.ID})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -351,16 +350,16 @@ func TestJoin_ServesNothingElse(t *testing.T) {
 	}{
 		"a job": {rpc.ByteJoin, blind(), structs.JobRegister.Name, &structs.JobRegisterRequest{}},
 		"a signature without a token": {
-			rpc.ByteJoin, blind(), admin.CertificateSign.Name, &admin.CertificateSignRequest{},
+			rpc.ByteJoin, blind(), cluster.CertificateSign.Name, &cluster.CertificateSignRequest{},
 		},
 		"a token": {
-			rpc.ByteJoin, blind(), admin.JoinTokenCreate.Name, &admin.JoinTokenCreateRequest{},
+			rpc.ByteJoin, blind(), cluster.JoinTokenCreate.Name, &cluster.JoinTokenCreateRequest{},
 		},
-		"TLS 1.2":                 {rpc.ByteJoin, old(), admin.Join.Name, &admin.JoinRequest{}},
-		"the port of the cluster": {rpc.ByteTLS, blind(), admin.Join.Name, &admin.JoinRequest{}},
-		"a large request": {rpc.ByteJoin, blind(), admin.Join.Name,
-			&admin.JoinRequest{CSR: make([]byte, 1<<20)}},
-		"nothing": {rpc.ByteJoin, blind(), admin.Join.Name, &admin.JoinRequest{}},
+		"TLS 1.2":                 {rpc.ByteJoin, old(), cluster.Join.Name, &cluster.JoinRequest{}},
+		"the port of the cluster": {rpc.ByteTLS, blind(), cluster.Join.Name, &cluster.JoinRequest{}},
+		"a large request": {rpc.ByteJoin, blind(), cluster.Join.Name,
+			&cluster.JoinRequest{CSR: make([]byte, 1<<20)}},
+		"nothing": {rpc.ByteJoin, blind(), cluster.Join.Name, &cluster.JoinRequest{}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		conn, err := peertls.Dialing{
@@ -400,7 +399,7 @@ func (r *running) plainJoin() error {
 		return err
 	}
 	return rpc.CallOnce(r.t.Context(), conn, rpc.OneCall{
-		Method: admin.Join.Name, Req: &admin.JoinRequest{}, Resp: &admin.JoinResponse{}, Answers: 1 << 20,
+		Method: cluster.Join.Name, Req: &cluster.JoinRequest{}, Resp: &cluster.JoinResponse{}, Answers: 1 << 20,
 	})
 }
 
@@ -412,10 +411,10 @@ func TestRenew_ANodeRenewsItsOwnCertificateWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := keysOf(t, answer, key, pki.RoleNode)
-	renew := func(nodeID string, csr []byte) (*admin.CertificateSignResponse, error) {
-		resp := &admin.CertificateSignResponse{}
-		return resp, r.callAs(keys, admin.CertificateRenew.Name,
-			&admin.CertificateRenewRequest{NodeID: nodeID, CSR: csr}, resp)
+	renew := func(nodeID string, csr []byte) (*cluster.CertificateSignResponse, error) {
+		resp := &cluster.CertificateSignResponse{}
+		return resp, r.callAs(keys, cluster.CertificateRenew.Name,
+			&cluster.CertificateRenewRequest{NodeID: nodeID, CSR: csr}, resp)
 	}
 	own, err := keys.CSR()
 	if err != nil {

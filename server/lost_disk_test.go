@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"berth/rpc"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A machine whose disk is lost has a new key, and keeps its name: the error says how.
 func TestJoin_AMachineWhoseDiskIsLostKeepsItsName(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
-	for _, role := range []string{admin.JoinServer, admin.JoinNode} {
-		req := admin.JoinTokenCreateRequest{Role: role}
+	for _, role := range []string{cluster.JoinServer, cluster.JoinNode} {
+		req := cluster.JoinTokenCreateRequest{Role: role}
 		_, _, err := r.join(r.token(req), "m1")
 		if err != nil {
 			t.Fatal(err)
@@ -25,8 +25,8 @@ func TestJoin_AMachineWhoseDiskIsLostKeepsItsName(t *testing.T) {
 			t.Errorf("the error does not say how the %s keeps its name: %v", role, err)
 		}
 
-		_, err = rpc.Call(t.Context(), r, admin.CertificateRevoke,
-			&admin.CertificateRevokeRequest{Role: role, Name: "m1"})
+		_, err = rpc.Call(t.Context(), r, cluster.CertificateRevoke,
+			&cluster.CertificateRevokeRequest{Role: role, Name: "m1"})
 		if err == nil {
 			_, _, err = r.join(next, "m1")
 		}

@@ -12,7 +12,7 @@ import (
 	"berth/server/signing"
 	"berth/state"
 	"berth/state/trust"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // The key-encryption key is lost, and with it the key of the authority in the rows: all certificates end
@@ -33,7 +33,7 @@ func TestAuthorityKey_IsRestoredAfterALostKeyEncryptionKey(t *testing.T) {
 	}
 	r = start(t, s)
 	r.until("there is another root key", func() bool {
-		_, err = rpc.Call(t.Context(), r, admin.KeyringRotate, &admin.KeyringRotateRequest{})
+		_, err = rpc.Call(t.Context(), r, cluster.KeyringRotate, &cluster.KeyringRotateRequest{})
 		return err == nil
 	})
 	r.rows("the key of the authority is encrypted with it", func(tx *state.ReadTx) bool {

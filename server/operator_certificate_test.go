@@ -13,13 +13,13 @@ import (
 	"berth/rpc"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const globalAnn = "spiffe://global/operator/ann"
 
 // operatorRequest returns the request of a caller for the certificate of an identity, with a new key.
-func operatorRequest(t *testing.T, id pki.Identity, caller string) *admin.OperatorCertificateRequest {
+func operatorRequest(t *testing.T, id pki.Identity, caller string) *cluster.OperatorCertificateRequest {
 	t.Helper()
 	key, err := pki.NewKey()
 	if err != nil {
@@ -29,7 +29,7 @@ func operatorRequest(t *testing.T, id pki.Identity, caller string) *admin.Operat
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &admin.OperatorCertificateRequest{CSR: csr, Operator: caller}
+	return &cluster.OperatorCertificateRequest{CSR: csr, Operator: caller}
 }
 
 func ann() pki.Identity { return pki.Identity{Region: "global", Role: pki.RoleOperator, ID: "ann"} }
@@ -45,17 +45,17 @@ func TestOperatorCertificate_IsForRootAndForItsHolder(t *testing.T) {
 		caller string
 		kind   structs.Kind // "" if it is signed
 	}{
-		"root":              {ann(), admin.OperatorRoot, ""},
+		"root":              {ann(), cluster.OperatorRoot, ""},
 		"its holder":        {ann(), globalAnn, ""},
 		"another operator":  {ann(), "spiffe://global/operator/bob", structs.KindDenied},
 		"a server":          {ann(), "spiffe://global/server/ann", structs.KindDenied},
 		"nobody":            {ann(), "", structs.KindDenied},
-		"of a server":       {of("global", pki.RoleServer, "s9"), admin.OperatorRoot, structs.KindDenied},
+		"of a server":       {of("global", pki.RoleServer, "s9"), cluster.OperatorRoot, structs.KindDenied},
 		"of the caller":     {of("global", pki.RoleServer, "s9"), "spiffe://global/server/s9", structs.KindDenied},
-		"of a node":         {of("global", pki.RoleNode, "n9"), admin.OperatorRoot, structs.KindDenied},
-		"of another region": {of("eu", pki.RoleOperator, "ann"), admin.OperatorRoot, structs.KindDenied},
+		"of a node":         {of("global", pki.RoleNode, "n9"), cluster.OperatorRoot, structs.KindDenied},
+		"of another region": {of("eu", pki.RoleOperator, "ann"), cluster.OperatorRoot, structs.KindDenied},
 	} {
-		_, err := rpc.Call(t.Context(), r, admin.OperatorCertificate, operatorRequest(t, c.id, c.caller))
+		_, err := rpc.Call(t.Context(), r, cluster.OperatorCertificate, operatorRequest(t, c.id, c.caller))
 		if c.kind == "" && err != nil || c.kind != "" && !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v; expected %q", name, err, c.kind)
 		}
@@ -72,19 +72,19 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ttl, want := range map[time.Duration]time.Duration{
-		0:                         admin.OperatorLife,
-		time.Hour:                 time.Hour,
-		admin.MaxOperatorLife:     admin.MaxOperatorLife,
-		admin.MaxOperatorLife + 1: 0,
-		-1:                        0,
+		0:                           cluster.OperatorLife,
+		time.Hour:                   time.Hour,
+		cluster.MaxOperatorLife:     cluster.MaxOperatorLife,
+		cluster.MaxOperatorLife + 1: 0,
+		-1:                          0,
 	} {
-		req := operatorRequest(t, ann(), admin.OperatorRoot)
+		req := operatorRequest(t, ann(), cluster.OperatorRoot)
 		req.TTL = ttl
-		var answer *admin.OperatorCertificateResponse
+		var answer *cluster.OperatorCertificateResponse
 		var err error
 		ask := func() (entries uint64) {
 			before := r.consensus.LastIndex()
-			answer, err = rpc.Call(t.Context(), r, admin.OperatorCertificate, req)
+			answer, err = rpc.Call(t.Context(), r, cluster.OperatorCertificate, req)
 			return r.consensus.LastIndex() - before
 		}
 		// The leader makes entries of its own, a few at its begin and one each 20 seconds.
@@ -110,7 +110,7 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 
 // checkOperator checks an answer with the certificate of ann.
 func checkOperator(
-	t *testing.T, answer *admin.OperatorCertificateResponse, authority *x509.Certificate, life time.Duration,
+	t *testing.T, answer *cluster.OperatorCertificateResponse, authority *x509.Certificate, life time.Duration,
 ) {
 	t.Helper()
 	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
@@ -153,8 +153,8 @@ func TestOperatorCertificate_IsForwardedByServersAlone(t *testing.T) {
 		ask := func(dial rpc.Dialer) error {
 			pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
 			defer pool.Close()
-			return pool.Call(t.Context(), r.RPCAddr(), admin.OperatorCertificate.Name,
-				operatorRequest(t, ann(), admin.OperatorRoot), &admin.OperatorCertificateResponse{})
+			return pool.Call(t.Context(), r.RPCAddr(), cluster.OperatorCertificate.Name,
+				operatorRequest(t, ann(), cluster.OperatorRoot), &cluster.OperatorCertificateResponse{})
 		}
 		as := func(keys *peertls.Keys) rpc.Dialer {
 			return rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)

@@ -14,7 +14,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -42,7 +42,7 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 		return 0, err
 	}
 
-	another := func(s *admin.RaftServer) bool {
+	another := func(s *cluster.RaftServer) bool {
 		return s.Voter && s.ID != target.ID
 	}
 
@@ -78,9 +78,9 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 }
 
 // findServer finds a member of the Raft configuration by its ID or, where that is empty, by its address.
-func findServer(servers []*admin.RaftServer, id, address string) (*admin.RaftServer, error) {
+func findServer(servers []*cluster.RaftServer, id, address string) (*cluster.RaftServer, error) {
 	var found, names []string
-	var target *admin.RaftServer
+	var target *cluster.RaftServer
 	for _, server := range servers {
 		names = append(names, describeServer(server))
 		if id != "" && server.ID == id ||
@@ -103,7 +103,7 @@ func findServer(servers []*admin.RaftServer, id, address string) (*admin.RaftSer
 }
 
 // describeServer names a server for users.
-func describeServer(s *admin.RaftServer) string {
+func describeServer(s *cluster.RaftServer) string {
 	return fmt.Sprintf("%s (%s, %s)", cmp.Or(s.Node, "(unknown)"), s.ID, s.Address)
 }
 
@@ -138,9 +138,9 @@ func (s *Server) Leave(ctx context.Context, force bool) error {
 }
 
 // mayLeave returns the members of the Raft configuration, or a precondition that keeps this server in it.
-func (s *Server) mayLeave(ctx context.Context, force bool) ([]*admin.RaftServer, error) {
-	var servers []*admin.RaftServer
-	resp, err := rpc.Call(ctx, s, admin.OperatorRaft, &structs.QueryRequest{})
+func (s *Server) mayLeave(ctx context.Context, force bool) ([]*cluster.RaftServer, error) {
+	var servers []*cluster.RaftServer
+	resp, err := rpc.Call(ctx, s, cluster.OperatorRaft, &structs.QueryRequest{})
 	switch {
 	case err == nil:
 		servers = resp.Servers
@@ -183,24 +183,24 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*admin.RaftServer,
 
 // isAlive reports whether another server is alive. The gossip needs some seconds to notice that one is not,
 // so isAlive also calls the server.
-func (s *Server) isAlive(ctx context.Context, other *admin.RaftServer) bool {
+func (s *Server) isAlive(ctx context.Context, other *cluster.RaftServer) bool {
 	if other.Status != serf.StatusAlive.String() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	_, err := rpc.Call(ctx, s.pool.At(other.Address),
-		admin.StatusPing, &structs.QueryRequest{})
+		cluster.StatusPing, &structs.QueryRequest{})
 	return err == nil
 }
 
 // endVote waits until this server, which has left the gossip, is no member of the Raft configuration. It
 // calls the other servers, because a removed server does not learn of its removal. Until then it may be
 // elected again, and only another leader can remove it.
-func (s *Server) endVote(ctx context.Context, servers []*admin.RaftServer) error {
+func (s *Server) endVote(ctx context.Context, servers []*cluster.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
-	req := &admin.RaftRemovePeerRequest{ID: s.id}
+	req := &cluster.RaftRemovePeerRequest{ID: s.id}
 	for {
 		err := cmp.Or(s.transferLeadership(ctx), structs.Unavailablef("no other server is alive"))
 		for _, other := range servers {
@@ -210,7 +210,7 @@ func (s *Server) endVote(ctx context.Context, servers []*admin.RaftServer) error
 			}
 
 			_, err = rpc.Call(ctx, s.pool.At(other.Address),
-				admin.OperatorRemove, req)
+				cluster.OperatorRemove, req)
 			if err == nil ||
 				structs.IsKind(err, structs.KindNotFound) {
 				return nil
@@ -305,8 +305,8 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 
 	if member.Tags[tagRole] == roleServer &&
 		member.Tags[tagRegion] == s.cfg.Region {
-		req := &admin.RaftRemovePeerRequest{ID: member.Tags[tagID]}
-		_, err := rpc.Call(ctx, s, admin.OperatorRemove, req)
+		req := &cluster.RaftRemovePeerRequest{ID: member.Tags[tagID]}
+		_, err := rpc.Call(ctx, s, cluster.OperatorRemove, req)
 		if err != nil &&
 			!structs.IsKind(err, structs.KindNotFound) {
 			return fmt.Errorf("server %s keeps its vote: %w", member.Name, err)

@@ -9,14 +9,14 @@ import (
 	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // revokeNode revokes a node.
 func (r *running) revokeNode(id string) {
 	r.t.Helper()
-	_, err := rpc.Call(r.t.Context(), r, admin.CertificateRevoke,
-		&admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: id})
+	_, err := rpc.Call(r.t.Context(), r, cluster.CertificateRevoke,
+		&cluster.CertificateRevokeRequest{Role: cluster.JoinNode, Name: id})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func (r *running) revokeNode(id string) {
 func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 	noLeaks(t)
 	r, server := joinable(t)
-	server.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
+	server.SetRevoked(func(c cluster.CertificateRef) *cluster.Revocation {
 		return trust.Revoked(r.store.Read(), c)
 	})
 	answer, key, err := r.join(r.token(nodeToken()), "n1")
@@ -34,9 +34,9 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stolen := keysOf(t, answer, key, pki.RoleNode)
-	ping := func(as *admin.JoinResponse, key *pki.Key) error {
+	ping := func(as *cluster.JoinResponse, key *pki.Key) error {
 		return r.callAs(keysOf(t, as, key, pki.RoleNode),
-			admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+			cluster.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	}
 	err = ping(answer, key)
 	if err != nil {
@@ -52,8 +52,8 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = rpc.Call(t.Context(), r, admin.CertificateRenew,
-		&admin.CertificateRenewRequest{NodeID: "n1", CSR: csr})
+	_, err = rpc.Call(t.Context(), r, cluster.CertificateRenew,
+		&cluster.CertificateRenewRequest{NodeID: "n1", CSR: csr})
 	if !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("a renewal that another server forwards: %v; expected denied", err)
 	}

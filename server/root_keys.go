@@ -10,7 +10,7 @@ import (
 	"berth/server/keys"
 	"berth/server/signing"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // openState opens the key-encryption key and Raft, and notes when it did.
@@ -24,8 +24,8 @@ func openState(s *Server) (err error) {
 		Store:    s.store,
 		Proposer: s,
 		Servers:  func() []keys.Server { return keyServers(s) },
-		Ask: func(ctx context.Context, address string) (*admin.KeyringStatus, error) {
-			return rpc.Call(ctx, s.pool.At(address), admin.KeyringStatusGet, &structs.QueryRequest{})
+		Ask: func(ctx context.Context, address string) (*cluster.KeyringStatus, error) {
+			return rpc.Call(ctx, s.pool.At(address), cluster.KeyringStatusGet, &structs.QueryRequest{})
 		},
 		Announce: func(kek string) { s.members.setTag(tagKEK, kek) },
 		Logger:   s.logger.Named("keyring"),

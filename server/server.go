@@ -41,7 +41,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Server is one member of the cluster. New opens it, Run runs it.
@@ -159,7 +159,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.securePool = rpc.NewPool(cfg.DialTLS, logger, nil)
-	s.clock = clock.New(boottime.Now, func() *admin.ClusterTime {
+	s.clock = clock.New(boottime.Now, func() *cluster.ClusterTime {
 		return clustertime.Of(s.store.Read())
 	})
 	s.leases = leases.New(cfg.control().Leases, nil)
@@ -339,8 +339,8 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 func (s *Server) RPCAddr() string { return s.addr }
 
 // Members lists the servers as the gossip sees them.
-func (s *Server) Members() []*admin.AgentMember {
-	var out []*admin.AgentMember
+func (s *Server) Members() []*cluster.AgentMember {
+	var out []*cluster.AgentMember
 	for _, m := range s.members.serf.Members() {
 		out = append(out, gossip.Member(m))
 	}
@@ -353,7 +353,7 @@ func (s *Server) Members() []*admin.AgentMember {
 }
 
 // Member returns this server as the gossip sees it.
-func (s *Server) Member() *admin.AgentMember {
+func (s *Server) Member() *cluster.AgentMember {
 	return gossip.Member(s.members.serf.LocalMember())
 }
 
@@ -411,11 +411,11 @@ func (s *Server) Alone() bool {
 }
 
 // Configuration lists the members of the Raft configuration.
-func (s *Server) Configuration() (servers []*admin.RaftServer) {
+func (s *Server) Configuration() (servers []*cluster.RaftServer) {
 	leader, _ := s.consensus.LeaderWithID()
 	peers := s.members.peers()
 	for _, member := range s.consensus.members() {
-		server := &admin.RaftServer{
+		server := &cluster.RaftServer{
 			ID:           string(member.ID),
 			Address:      string(member.Address),
 			Leader:       member.Address == leader,

@@ -8,12 +8,12 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // anAuthority is the first authority of a cluster, or one that has replaced another one.
-func anAuthority(id string, former ...string) *admin.AuthorityRequest {
-	r := &admin.AuthorityRequest{
+func anAuthority(id string, former ...string) *cluster.AuthorityRequest {
+	r := &cluster.AuthorityRequest{
 		ID:      id,
 		CertPEM: "certificate of " + id,
 		Key:     &structs.Sealed{KeyID: "k", Data: []byte(id)},
@@ -78,7 +78,7 @@ func TestAuthoritySet_RejectsOtherRequests(t *testing.T) {
 	crossless := anAuthority("d", "c")
 	crossless.CrossPEM = ""
 	for name, c := range map[string]struct {
-		r    *admin.AuthorityRequest
+		r    *cluster.AuthorityRequest
 		kind structs.Kind
 	}{
 		"of a former one":             {anAuthority("d", "b"), structs.KindConflict},
@@ -109,8 +109,8 @@ func TestAuthoritySet_CountsFromTheCreationOfTheFormerOne(t *testing.T) {
 }
 
 func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
-	remove := func(id string) *admin.AuthorityRemoveRequest {
-		return &admin.AuthorityRemoveRequest{ID: id}
+	remove := func(id string) *cluster.AuthorityRemoveRequest {
+		return &cluster.AuthorityRemoveRequest{ID: id}
 	}
 	for id, want := range map[string][]string{"b": {"c"}, "a": {"c", "b"}} {
 		w := replacedAt(t, 10, 20)
@@ -130,7 +130,7 @@ func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
 // An archive must bring back no authority that was removed since. The machines trust the later ones alone.
 func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 	later := replacedAt(t, 10, 20)
-	do(later, trust.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: "b"})
+	do(later, trust.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: "b"})
 	archive := keyedFixture(t)
 	do(archive, trust.AuthoritySet, anAuthority("a"))
 	other := keyedFixture(t)
@@ -162,7 +162,7 @@ func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 // A machine would show the secret of such a token to a holder of a stolen key.
 func TestAuthorityRemove_DeletesTheJoinTokensThatNameIt(t *testing.T) {
 	w := replacedAt(t, 10, 20)
-	token := func(id, authority string) *admin.JoinTokenRequest {
+	token := func(id, authority string) *cluster.JoinTokenRequest {
 		r := aJoinToken(id, 1)
 		r.Authority = authority
 		return r
@@ -174,7 +174,7 @@ func TestAuthorityRemove_DeletesTheJoinTokensThatNameIt(t *testing.T) {
 		t.Errorf("%d tokens name b or a; expected 2", got)
 	}
 
-	do(w, trust.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: "b"})
+	do(w, trust.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: "b"})
 	var left []string
 	for t := range trust.JoinTokens(w.s.Read()) {
 		left = append(left, t.ID)

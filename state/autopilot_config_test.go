@@ -4,19 +4,19 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *admin.AutopilotConfig { return AutopilotConfig(w.s.Read()) }
-	request := func(index, minQuorum uint64, cas bool) *admin.AutopilotConfigRequest {
-		c := admin.DefaultAutopilotConfig()
+	read := func() *cluster.AutopilotConfig { return AutopilotConfig(w.s.Read()) }
+	request := func(index, minQuorum uint64, cas bool) *cluster.AutopilotConfigRequest {
+		c := cluster.DefaultAutopilotConfig()
 		c.MinQuorum = minQuorum
 		c.ModifyIndex = index
-		return &admin.AutopilotConfigRequest{Config: c, CAS: cas}
+		return &cluster.AutopilotConfigRequest{Config: c, CAS: cas}
 	}
-	if got := *read(); got != admin.DefaultAutopilotConfig() {
+	if got := *read(); got != cluster.DefaultAutopilotConfig() {
 		t.Errorf("the default is %+v", got)
 	}
 	wantKind(t, try(w, AutopilotConfigSet, request(3, 1, true)), structs.KindConflict)

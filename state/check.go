@@ -21,8 +21,8 @@ import (
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
 	"berth/structs/capacity"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -272,7 +272,7 @@ func checkNamespaces(c *check.Report) {
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
 func checkNodePools(c *check.Report) {
 	for p := range schema.NodePools.Scan(c) {
-		c.Want(p.Name != "" && !admin.BuiltInNodePool(p.Name),
+		c.Want(p.Name != "" && !cluster.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)
 	}
 }

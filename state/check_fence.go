@@ -5,7 +5,7 @@ import (
 
 	"berth/state/check"
 	"berth/state/schema"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an
@@ -18,18 +18,18 @@ func checkFences(c *check.Report) {
 		n := Node(c, r.NodeID)
 		c.Want(n != nil, "%s: no such node", subject)
 		c.Want(n == nil || r.Epoch <= n.Epoch, "%s: epoch %d is after that of the node", subject, r.Epoch)
-		c.Want((r.Kind == nodeloss.FenceByAgent) == (r.Attempt > 0), "%s: attempt %d", subject, r.Attempt)
-		c.Want(r.Kind != nodeloss.FenceByWord || r.Ordered(), "%s: no operator gave the word", subject)
-		c.Want(r.Kind != nodeloss.FenceByLease || r.State == nodeloss.FenceProved, "%s: the end of a lease is %s",
+		c.Want((r.Kind == cluster.FenceByAgent) == (r.Attempt > 0), "%s: attempt %d", subject, r.Attempt)
+		c.Want(r.Kind != cluster.FenceByWord || r.Ordered(), "%s: no operator gave the word", subject)
+		c.Want(r.Kind != cluster.FenceByLease || r.State == cluster.FenceProved, "%s: the end of a lease is %s",
 			subject, r.State)
 		switch r.State {
-		case nodeloss.FenceRunning:
+		case cluster.FenceRunning:
 			running[r.NodeID]++
 			c.Want(r.Ended == 0, "%s: it runs and has ended", subject)
 			c.Want(n.Lost() && (n == nil || r.Epoch == n.Epoch), "%s: it runs and its node is back", subject)
-		case nodeloss.FenceProved, nodeloss.FenceFailed, nodeloss.FenceVoid:
+		case cluster.FenceProved, cluster.FenceFailed, cluster.FenceVoid:
 			ended[r.NodeID]++
-			c.Want(r.State == nodeloss.FenceProved || r.Released == 0,
+			c.Want(r.State == cluster.FenceProved || r.Released == 0,
 				"%s: it released claims without a proof", subject)
 		default:
 			c.Want(false, "%s: state %q", subject, r.State)
@@ -47,6 +47,6 @@ func checkFences(c *check.Report) {
 	}
 
 	for node, count := range ended {
-		c.Want(count <= nodeloss.FenceRuns, "node %s has %d runs that have ended", node, count)
+		c.Want(count <= cluster.FenceRuns, "node %s has %d runs that have ended", node, count)
 	}
 }

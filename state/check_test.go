@@ -11,7 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestCheck_FindsEachViolation breaks one invariant at a time, without the write functions.
@@ -74,9 +74,9 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
 			schema.JobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
 		},
-		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &admin.Namespace{}) },
+		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &cluster.Namespace{}) },
 		`node pool "all": a built-in pool`: func(tx *WriteTx) {
-			schema.NodePools.Put(tx, &admin.NodePool{Name: structs.AllNodePools})
+			schema.NodePools.Put(tx, &cluster.NodePool{Name: structs.AllNodePools})
 		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)

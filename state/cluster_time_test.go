@@ -10,13 +10,13 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // clusterTime sets the cluster time.
-func (w *fixture) clusterTime(now int64, jumps ...admin.ClockJump) {
+func (w *fixture) clusterTime(now int64, jumps ...cluster.ClockJump) {
 	w.t.Helper()
-	p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: now, Jumps: jumps}}
+	p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: now, Jumps: jumps}}
 	if old := clustertime.Of(w.s.Read()); old != nil {
 		p.RowIndex = old.ModifyIndex
 	}
@@ -49,7 +49,7 @@ func TestCredentials_StayByAWallClockThatIsAhead(t *testing.T) {
 		tx := w.s.Read()
 		return []bool{
 			schema.JoinTokens.Get(tx, "t") != nil,
-			trust.MachineCertificate(tx, admin.JoinNode, "n1") != nil,
+			trust.MachineCertificate(tx, cluster.JoinNode, "n1") != nil,
 			schema.Authorities.Get(tx, "a") != nil,
 		}
 	}
@@ -70,7 +70,7 @@ func TestClusterTimeSet_FollowsTheRow(t *testing.T) {
 	w := newFixture(t)
 	w.clusterTime(7)
 	for _, index := range []uint64{0, 1, 1 << 40} {
-		do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 5}, RowIndex: index})
+		do(w, clustertime.Put, &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 5}, RowIndex: index})
 	}
 	if got := clustertime.Of(w.s.Read()); got.Time != 7 {
 		t.Errorf("the time is %d, want 7", got.Time)
@@ -80,17 +80,17 @@ func TestClusterTimeSet_FollowsTheRow(t *testing.T) {
 // The row of a server whose clock differs changes only with the difference, and goes with it.
 func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
 	w := newFixture(t)
-	set := func(wrong ...admin.WrongClock) (rows []admin.WrongClock) {
+	set := func(wrong ...cluster.WrongClock) (rows []cluster.WrongClock) {
 		t.Helper()
-		p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 1}, Wrong: wrong}
+		p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 1}, Wrong: wrong}
 		if old := clustertime.Of(w.s.Read()); old != nil {
 			p.RowIndex = old.ModifyIndex
 		}
 		do(w, clustertime.Put, p)
 		return clustertime.Wrong(w.s.Read())
 	}
-	wrong := func(id string, ahead time.Duration) admin.WrongClock {
-		return admin.WrongClock{ServerID: id, Server: id + ".global", Ahead: ahead}
+	wrong := func(id string, ahead time.Duration) cluster.WrongClock {
+		return cluster.WrongClock{ServerID: id, Server: id + ".global", Ahead: ahead}
 	}
 
 	first := set(wrong("a", time.Hour), wrong("b", -time.Hour))
@@ -101,7 +101,8 @@ func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
 	if len(second) != 2 || second[0] != first[0] || second[1].Ahead != time.Hour {
 		t.Errorf("after %+v: %+v", first, second)
 	}
-	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 5}}) // of a former leader
+	// of a former leader
+	do(w, clustertime.Put, &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 5}})
 	if got := clustertime.Wrong(w.s.Read()); len(got) != 2 {
 		t.Errorf("an entry that counts for nothing leaves %+v", got)
 	}
@@ -113,7 +114,8 @@ func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
 // The schedule of a job begins with its registration by the wall clock, which it follows.
 func TestPeriodicLaunch_BeginsByTheWallClock(t *testing.T) {
 	w := newFixture(t)
-	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 100, Ahead: 8 * time.Hour}})
+	do(w, clustertime.Put,
+		&cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 100, Ahead: 8 * time.Hour}})
 	job := aJob("j", structs.JobBatch)
 	job.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: "@hourly"}
 	do(w, JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: structs.WriteOptions{Now: 100}})
@@ -129,7 +131,7 @@ func TestVolumeDeregister_WaitsForACallThroughAJump(t *testing.T) {
 	const hour = int64(time.Hour)
 	for sent, waits := range map[int64]bool{50 * hour: false, 70*hour - 1: true} {
 		w := threeNodes(t, false)
-		w.clusterTime(100*hour, admin.ClockJump{Since: 60 * hour, At: 70 * hour, By: 30 * time.Hour})
+		w.clusterTime(100*hour, cluster.ClockJump{Since: 60 * hour, At: 70 * hour, By: 30 * time.Hour})
 		w.noteCall("", &structs.CSICall{NodeID: "n3", Op: "expand", Time: sent})
 		err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID:           "v",

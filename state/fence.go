@@ -11,29 +11,29 @@ import (
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // This file has the runs that prove that a lost node can no longer write, and the release of its volumes
 // after a proof.
 
 // FenceRuns returns the runs of a node, the oldest first.
-func FenceRuns(tx Reader, node string) []*nodeloss.FenceRun {
+func FenceRuns(tx Reader, node string) []*cluster.FenceRun {
 	return slices.Collect(schema.FenceRuns.Scan(tx, node))
 }
 
 // FenceOrders yields the orders of operators to fence a node.
-func FenceOrders(tx Reader) iter.Seq[*nodeloss.FenceOrder] {
+func FenceOrders(tx Reader) iter.Seq[*cluster.FenceOrder] {
 	return schema.FenceOrders.Scan(tx)
 }
 
 // FenceOrder returns the order to fence a node, nil if there is none.
-func FenceOrder(tx Reader, node string) *nodeloss.FenceOrder {
+func FenceOrder(tx Reader, node string) *cluster.FenceOrder {
 	return schema.FenceOrders.Get(tx, node)
 }
 
 // FenceOrdered records the order of an operator to fence a node. An order that is there already stays.
-func FenceOrdered(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
+func FenceOrdered(tx *WriteTx, p *cluster.NodeFenceRequest) error {
 	n, err := findLost(tx, p.NodeID, p.Epoch)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func FenceOrdered(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 	if FenceOrder(tx, n.ID) != nil {
 		return nil
 	}
-	schema.FenceOrders.Put(tx, &nodeloss.FenceOrder{
+	schema.FenceOrders.Put(tx, &cluster.FenceOrder{
 		NodeID: n.ID,
 		Epoch:  n.Epoch,
 		After:  lastFence(tx, n.ID),
@@ -82,7 +82,7 @@ func lastFence(tx Reader, node string) (last uint64) {
 // FenceBegin records that a run begins. The order of an operator, if there is one, is the reason. Without one
 // it rejects a node that may work: one that has not reported its volumes since a restore may have come back
 // after the snapshot, and one for which nobody waits any more has released its volumes since the decision.
-func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
+func FenceBegin(tx *WriteTx, p *cluster.FenceBeginRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
 		return err
@@ -98,15 +98,15 @@ func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
 		return err
 	}
 
-	run := &nodeloss.FenceRun{
+	run := &cluster.FenceRun{
 		NodeID:  n.ID,
 		Number:  p.Number,
 		Epoch:   n.Epoch,
 		Attempt: p.Attempt,
-		Kind:    nodeloss.FenceByAgent,
+		Kind:    cluster.FenceByAgent,
 		Device:  p.Device,
 		Scope:   p.Scope,
-		State:   nodeloss.FenceRunning,
+		State:   cluster.FenceRunning,
 		Begun:   p.Now,
 	}
 
@@ -122,7 +122,7 @@ func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
 // mayBegin returns an error if the state has changed since the leader decided on a run for a lost node, or if
 // nothing requires it. order is that of an operator, nil if there is none.
 func mayBegin(
-	tx Reader, n *structs.Node, order *nodeloss.FenceOrder, p *nodeloss.FenceBeginRequest,
+	tx Reader, n *structs.Node, order *cluster.FenceOrder, p *cluster.FenceBeginRequest,
 ) error {
 	// The number makes a repeated entry, and one of a former leader, a conflict. So a run begins once.
 	if n.Epoch != p.Epoch || p.Number != lastFence(tx, n.ID)+1 {
@@ -139,7 +139,7 @@ func mayBegin(
 	}
 
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.State == nodeloss.FenceRunning {
+		if r.State == cluster.FenceRunning {
 			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
 		}
 	}
@@ -149,9 +149,9 @@ func mayBegin(
 
 // FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays
 // as it is: the entry may be repeated, and it proves nothing after the node came back, which ends its run.
-func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
+func FenceEnd(tx *WriteTx, p *cluster.FenceEndRequest) error {
 	run := schema.FenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
-	if run == nil || run.State != nodeloss.FenceRunning {
+	if run == nil || run.State != cluster.FenceRunning {
 		return nil
 	}
 
@@ -164,10 +164,10 @@ func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 	run.Ended = p.Now
 
 	if !p.Proved {
-		run.State = nodeloss.FenceFailed
+		run.State = cluster.FenceFailed
 		run.Cause = p.Cause
 	} else {
-		run.State = nodeloss.FenceProved
+		run.State = cluster.FenceProved
 		err := releaseProved(tx, run, p)
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 	}
 
 	endRun(tx, run)
-	if run.State == nodeloss.FenceProved && run.Scope == nodeloss.FencePower {
+	if run.State == cluster.FenceProved && run.Scope == cluster.FencePower {
 		evaluateNode(tx, run.NodeID, false, p.Now) // none of its allocations comes back
 	}
 
@@ -189,19 +189,19 @@ func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 }
 
 // endRun stores a run that has ended, and deletes the oldest of those that are too many.
-func endRun(tx *WriteTx, run *nodeloss.FenceRun) {
+func endRun(tx *WriteTx, run *cluster.FenceRun) {
 	schema.FenceRuns.Put(tx, run)
-	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *nodeloss.FenceRun) bool {
-		return r.State == nodeloss.FenceRunning
+	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *cluster.FenceRun) bool {
+		return r.State == cluster.FenceRunning
 	})
-	for _, r := range runs[:max(0, len(runs)-nodeloss.FenceRuns)] {
+	for _, r := range runs[:max(0, len(runs)-cluster.FenceRuns)] {
 		schema.FenceRuns.Delete(tx, r)
 	}
 }
 
 // releaseProved releases the claims of a node that the proof of a run covers, whatever the policies of their
 // volumes are: a policy says for which volumes the servers begin a run, and a proof is one for all.
-func releaseProved(tx *WriteTx, run *nodeloss.FenceRun, p *nodeloss.FenceEndRequest) error {
+func releaseProved(tx *WriteTx, run *cluster.FenceRun, p *cluster.FenceEndRequest) error {
 	covered := map[structs.CSIClaimKey]bool{}
 	for _, k := range p.Covered {
 		covered[k] = true
@@ -209,7 +209,7 @@ func releaseProved(tx *WriteTx, run *nodeloss.FenceRun, p *nodeloss.FenceEndRequ
 	var keys []structs.CSIClaimKey
 	for c := range csi.ClaimsByNode(tx, run.NodeID) {
 		// A machine that is off writes to no volume. Another proof is about the claims that it names.
-		about := run.Scope == nodeloss.FencePower || covered[c.Key()]
+		about := run.Scope == cluster.FencePower || covered[c.Key()]
 		if about && c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
 		}
@@ -224,7 +224,7 @@ func releaseProved(tx *WriteTx, run *nodeloss.FenceRun, p *nodeloss.FenceEndRequ
 
 // ConfirmLost records the word of an operator that the machine of a node is off, and releases all claims of
 // the node.
-func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
+func ConfirmLost(tx *WriteTx, p *cluster.NodeFenceRequest) error {
 	n, err := findLost(tx, p.NodeID, p.Epoch)
 	if err != nil {
 		return err
@@ -234,15 +234,15 @@ func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 		return structs.Invalidf("By and Why are needed: the name of the operator and the reason")
 	}
 
-	run := &nodeloss.FenceRun{
+	run := &cluster.FenceRun{
 		NodeID: n.ID,
 		Number: lastFence(tx, n.ID) + 1,
 		Epoch:  n.Epoch,
-		Kind:   nodeloss.FenceByWord,
-		Scope:  nodeloss.FencePower,
+		Kind:   cluster.FenceByWord,
+		Scope:  cluster.FencePower,
 		By:     p.By,
 		Why:    p.Why,
-		State:  nodeloss.FenceProved,
+		State:  cluster.FenceProved,
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}
@@ -274,7 +274,7 @@ func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 // run that they are released. decision has the texts of the record.
 func releaseLost(
 	tx *WriteTx,
-	run *nodeloss.FenceRun,
+	run *cluster.FenceRun,
 	keys []structs.CSIClaimKey,
 	decision structs.CSIVolumeForceRequest,
 ) error {
@@ -317,10 +317,10 @@ func releaseLost(
 func nodeCameBack(tx *WriteTx, node string, now int64) {
 	dropFenceOrder(tx, node)
 	for _, r := range FenceRuns(tx, node) {
-		if r.State == nodeloss.FenceRunning {
+		if r.State == cluster.FenceRunning {
 			r = new(*r)
 			r.Ended = now
-			r.State = nodeloss.FenceVoid
+			r.State = cluster.FenceVoid
 			r.Reason = "the node came back after the run had begun"
 			endRun(tx, r)
 		}
@@ -361,14 +361,14 @@ func LostNodes(tx Reader) iter.Seq[*structs.Node] {
 }
 
 // LostClaims describes the granted claims of a node.
-func LostClaims(tx Reader, node string) (lost []*nodeloss.LostClaim) {
+func LostClaims(tx Reader, node string) (lost []*cluster.LostClaim) {
 	for c := range csi.ClaimsByNode(tx, node) {
 		v := csi.Volume(tx, c.Namespace, c.VolumeID)
 		if c.State != structs.ClaimGranted || v == nil {
 			continue
 		}
 
-		l := &nodeloss.LostClaim{
+		l := &cluster.LostClaim{
 			CSIClaimKey: c.Key(),
 			PluginID:    c.PluginID,
 			JobID:       c.JobID,
@@ -391,7 +391,7 @@ func LostClaims(tx Reader, node string) (lost []*nodeloss.LostClaim) {
 
 // IsFenceWanted reports whether somebody waits for a volume of a node for which the servers fence it.
 func IsFenceWanted(tx Reader, node string) bool {
-	return slices.ContainsFunc(LostClaims(tx, node), (*nodeloss.LostClaim).WantsFence)
+	return slices.ContainsFunc(LostClaims(tx, node), (*cluster.LostClaim).WantsFence)
 }
 
 // IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.
@@ -401,9 +401,9 @@ func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
 }
 
 // FenceBrake returns the reason for which the servers fence no node by themselves, nil if there is none: more
-// than a third of the nodes, and at least 3, were lost within nodeloss.FenceBrakeWindow, and are still down.
+// than a third of the nodes, and at least 3, were lost within cluster.FenceBrakeWindow, and are still down.
 // A node that an operator has fenced, or whose loss one has confirmed, no longer counts.
-func FenceBrake(tx Reader) *nodeloss.FenceBrake {
+func FenceBrake(tx Reader) *cluster.FenceBrake {
 	var lost []int64 // when each was lost
 	up := 0
 	for n := range Nodes(tx) {
@@ -417,19 +417,19 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 
 	slices.Sort(lost)
 	first := 0
-	var brake *nodeloss.FenceBrake
+	var brake *cluster.FenceBrake
 
 	// Each loss is the end of a window, and first is the earliest loss in it. The fullest window decides.
 	// Nodes that were lost outside it are neither lost together nor up.
 	for i, at := range lost {
-		for at-lost[first] > nodeloss.FenceBrakeWindow {
+		for at-lost[first] > cluster.FenceBrakeWindow {
 			first++
 		}
 
 		together := i - first + 1
 		of := up + together
 		if together >= 3 && 3*together > of && (brake == nil || together > brake.Lost) {
-			brake = &nodeloss.FenceBrake{
+			brake = &cluster.FenceBrake{
 				Lost:  together,
 				Of:    of,
 				Since: lost[first],
@@ -444,7 +444,7 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 // run of its epoch has begun after that: see FenceBegin.
 func IsProvedOff(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower {
+		if r.Epoch == n.Epoch && r.State == cluster.FenceProved && r.Scope == cluster.FencePower {
 			return true
 		}
 	}
@@ -454,7 +454,7 @@ func IsProvedOff(tx Reader, n *structs.Node) bool {
 // isHandled reports whether an operator has a proof that a node that is down cannot write.
 func isHandled(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Ordered() {
+		if r.Epoch == n.Epoch && r.State == cluster.FenceProved && r.Ordered() {
 			return true
 		}
 	}

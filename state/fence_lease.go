@@ -3,7 +3,7 @@ package state
 import (
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // This file has the rule for the loss of a node that has a volume, and the proof of the end of a lease.
@@ -11,7 +11,7 @@ import (
 // LeaseProof records that a node has ended the tasks of its guarded claims, because its lease has ended on
 // its own clock, and releases these claims. It changes nothing if there is none, so the entry may be
 // repeated.
-func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
+func LeaseProof(tx *WriteTx, p *cluster.LeaseProofRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
 		return err
@@ -26,12 +26,12 @@ func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
 		return nil
 	}
 
-	run := &nodeloss.FenceRun{
+	run := &cluster.FenceRun{
 		NodeID: n.ID,
 		Number: lastFence(tx, n.ID) + 1,
 		Epoch:  n.Epoch,
-		Kind:   nodeloss.FenceByLease,
-		State:  nodeloss.FenceProved,
+		Kind:   cluster.FenceByLease,
+		State:  cluster.FenceProved,
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}

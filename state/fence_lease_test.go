@@ -8,7 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -58,7 +58,7 @@ func (w *fixture) leaseHeld() string {
 
 func (w *fixture) leaseProof(epoch uint64) error {
 	w.t.Helper()
-	return try(w, LeaseProof, &nodeloss.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
+	return try(w, LeaseProof, &cluster.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
 }
 
 func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
@@ -72,7 +72,7 @@ func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 		}
 	}
 	runs := w.runs("n1")
-	if len(runs) != 1 || runs[0].Kind != nodeloss.FenceByLease || runs[0].State != nodeloss.FenceProved ||
+	if len(runs) != 1 || runs[0].Kind != cluster.FenceByLease || runs[0].State != cluster.FenceProved ||
 		runs[0].Epoch != w.epoch("n1") || runs[0].Released != 1 || runs[0].Ordered() {
 		t.Errorf("the runs are %+v", runs[0])
 	}
@@ -140,13 +140,13 @@ func TestFenceBegin_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 		t.Errorf("an order of the archive is left: %+v", order)
 	}
 	begin := func() error {
-		return try(back, FenceBegin, &nodeloss.FenceBeginRequest{
+		return try(back, FenceBegin, &cluster.FenceBeginRequest{
 			NodeID:  "n1",
 			Epoch:   back.epoch("n1"),
 			Number:  1,
 			Attempt: 1,
 			Device:  "ipmi",
-			Scope:   nodeloss.FencePower,
+			Scope:   cluster.FencePower,
 		})
 	}
 	wantKind(t, begin(), structs.KindPrecondition)
@@ -222,7 +222,7 @@ func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
 			w.outcome("v", "n1", "attach", nil)
 			if c.forced {
 				w.status(structs.NodeDown, "n1")
-				do(w, ConfirmLost, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
+				do(w, ConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
 			} else {
 				w.release("v", "a")
 			}

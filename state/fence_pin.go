@@ -12,8 +12,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // This file has the values that root pins for nodes, and all that a fence device may know of a node. The name
@@ -43,16 +42,16 @@ func FenceTargetOf(tx Reader, n *structs.Node) *FenceTarget {
 // pinKey returns the key of the pins of the node.
 func (t *FenceTarget) pinKey() (kind, key string) {
 	if t.Name != "" {
-		return nodeloss.FencePinOfName, t.Name
+		return cluster.FencePinOfName, t.Name
 	}
-	return nodeloss.FencePinOfID, t.NodeID
+	return cluster.FencePinOfID, t.NodeID
 }
 
 // boundName returns the name of a node if the servers have given it to this machine alone, else why not. A
 // machine that was installed anew joins with another ID. While the row of the former one is there, the name
 // does not say which of the two machines is meant.
 func boundName(tx Reader, n *structs.Node) (name, why string) {
-	c := trust.MachineCertificate(tx, admin.JoinNode, n.ID)
+	c := trust.MachineCertificate(tx, cluster.JoinNode, n.ID)
 	switch {
 	case c == nil || c.NodeName == "":
 		return "", "no join token bound its name"
@@ -69,10 +68,10 @@ func boundName(tx Reader, n *structs.Node) (name, why string) {
 }
 
 // FencePins yields all pins, by kind, key and name.
-func FencePins(tx Reader) iter.Seq[*nodeloss.FencePin] { return schema.FencePins.Scan(tx) }
+func FencePins(tx Reader) iter.Seq[*cluster.FencePin] { return schema.FencePins.Scan(tx) }
 
 // InheritedPin returns a pin of a target that was given for another node of its name, nil for none.
-func InheritedPin(tx Reader, t *FenceTarget) *nodeloss.FencePin {
+func InheritedPin(tx Reader, t *FenceTarget) *cluster.FencePin {
 	kind, key := t.pinKey()
 	for p := range schema.FencePins.Scan(tx, kind, key) {
 		if p.NodeID != t.NodeID {
@@ -83,7 +82,7 @@ func InheritedPin(tx Reader, t *FenceTarget) *nodeloss.FencePin {
 }
 
 // FencePinsChange pins values for a node, and removes pins. A pin that is not there is not-found.
-func FencePinsChange(tx *WriteTx, p *nodeloss.NodeFencePinRequest) error {
+func FencePinsChange(tx *WriteTx, p *cluster.NodeFencePinRequest) error {
 	err := p.Validate()
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func FencePinsChange(tx *WriteTx, p *nodeloss.NodeFencePinRequest) error {
 		schema.FencePins.Delete(tx, pin)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Pins)) {
-		schema.FencePins.Put(tx, &nodeloss.FencePin{
+		schema.FencePins.Put(tx, &cluster.FencePin{
 			Kind:   kind,
 			Key:    key,
 			Name:   name,
@@ -116,9 +115,9 @@ func FencePinsChange(tx *WriteTx, p *nodeloss.NodeFencePinRequest) error {
 }
 
 // changedKey returns the key of the pins that a request changes.
-func changedKey(tx Reader, p *nodeloss.NodeFencePinRequest) (kind, key string, err error) {
+func changedKey(tx Reader, p *cluster.NodeFencePinRequest) (kind, key string, err error) {
 	if p.Left {
-		return nodeloss.FencePinOfName, p.NodeID, nil
+		return cluster.FencePinOfName, p.NodeID, nil
 	}
 	n, err := lease.FindNode(tx, p.NodeID, "")
 	if err != nil {
@@ -134,12 +133,12 @@ func checkPinCount(tx *WriteTx, kind, key string) error {
 	for range schema.FencePins.Scan(tx, kind, key) {
 		count++
 	}
-	if count > nodeloss.MaxFencePins {
+	if count > cluster.MaxFencePins {
 		return structs.Preconditionf("%d pins would be of the %s %s; at most %d: remove some", count, kind,
-			structs.Cut(key, structs.MaxQuoted), nodeloss.MaxFencePins)
+			structs.Cut(key, structs.MaxQuoted), cluster.MaxFencePins)
 	}
-	if schema.FencePins.Len(tx) > nodeloss.MaxFencePinRows {
-		return structs.Preconditionf("there would be more than %d pins: remove some", nodeloss.MaxFencePinRows)
+	if schema.FencePins.Len(tx) > cluster.MaxFencePinRows {
+		return structs.Preconditionf("there would be more than %d pins: remove some", cluster.MaxFencePinRows)
 	}
 	return nil
 }
@@ -147,7 +146,7 @@ func checkPinCount(tx *WriteTx, kind, key string) error {
 // deleteFencePins deletes the pins of the ID of a node that is deleted: another machine may join with that
 // ID.
 func deleteFencePins(tx *WriteTx, node string) {
-	for _, p := range slices.Collect(schema.FencePins.Scan(tx, nodeloss.FencePinOfID, node)) {
+	for _, p := range slices.Collect(schema.FencePins.Scan(tx, cluster.FencePinOfID, node)) {
 		schema.FencePins.Delete(tx, p)
 	}
 }
@@ -162,7 +161,7 @@ func keepFencePins(tx *WriteTx, before Reader) {
 		schema.FencePins.Delete(tx, p)
 	}
 	for p := range schema.FencePins.Scan(before) {
-		if p.Kind == nodeloss.FencePinOfName || Node(tx, p.Key) != nil {
+		if p.Kind == cluster.FencePinOfName || Node(tx, p.Key) != nil {
 			schema.FencePins.Put(tx, new(*p))
 		}
 	}
@@ -172,11 +171,11 @@ func keepFencePins(tx *WriteTx, before Reader) {
 func checkFencePins(c *check.Report) {
 	for p := range schema.FencePins.Scan(c) {
 		subject := fmt.Sprintf("pin %q of the %s %s", p.Name, p.Kind, p.Key)
-		c.Want(nodeloss.IsFencePinName(p.Name) && nodeloss.IsFencePinValue(p.Value), "%s: %q is no value", subject,
+		c.Want(cluster.IsFencePinName(p.Name) && cluster.IsFencePinValue(p.Value), "%s: %q is no value", subject,
 			p.Value)
 		switch p.Kind {
-		case nodeloss.FencePinOfName:
-		case nodeloss.FencePinOfID:
+		case cluster.FencePinOfName:
+		case cluster.FencePinOfID:
 			c.Want(Node(c, p.Key) != nil, "%s: no such node", subject)
 		default:
 			c.Want(false, "%s: there is no such kind", subject)
@@ -186,11 +185,11 @@ func checkFencePins(c *check.Report) {
 
 // FenceWarnings says which nodes that the servers would fence by themselves would not be fenced well. fault
 // returns why no device fences a target, "" if one does.
-func FenceWarnings(tx Reader, fault func(*FenceTarget) string) iter.Seq[*nodeloss.FenceWarning] {
-	return func(yield func(*nodeloss.FenceWarning) bool) {
+func FenceWarnings(tx Reader, fault func(*FenceTarget) string) iter.Seq[*cluster.FenceWarning] {
+	return func(yield func(*cluster.FenceWarning) bool) {
 		for n := range Nodes(tx) {
 			text := fenceWarning(tx, n, fault)
-			if text != "" && !yield(&nodeloss.FenceWarning{NodeID: n.ID, Name: n.Name, Text: text}) {
+			if text != "" && !yield(&cluster.FenceWarning{NodeID: n.ID, Name: n.Name, Text: text}) {
 				return
 			}
 		}

@@ -11,8 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -29,18 +28,18 @@ func (w *fixture) named(id, name string, edits ...func(*structs.Node)) {
 // joined records the certificate of a node, whose join token bound a name, "" for none.
 func (w *fixture) joined(id, name string) {
 	w.t.Helper()
-	put := func(tx *WriteTx, c *admin.MachineCertificate) error {
+	put := func(tx *WriteTx, c *cluster.MachineCertificate) error {
 		schema.Certificates.Put(tx, c)
 		return nil
 	}
-	do(w, put, &admin.MachineCertificate{
-		Role: admin.JoinNode, ID: id, NodeName: name, Serial: "1", KeyHash: []byte(id), NotAfter: 1000,
+	do(w, put, &cluster.MachineCertificate{
+		Role: cluster.JoinNode, ID: id, NodeName: name, Serial: "1", KeyHash: []byte(id), NotAfter: 1000,
 	})
 }
 
 func (w *fixture) pin(id string, pins ...string) {
 	w.t.Helper()
-	p := &nodeloss.NodeFencePinRequest{NodeID: id, By: "ann", Pins: map[string]string{}, WriteOptions: w.now()}
+	p := &cluster.NodeFencePinRequest{NodeID: id, By: "ann", Pins: map[string]string{}, WriteOptions: w.now()}
 	for _, pin := range pins {
 		name, value, _ := strings.Cut(pin, "=")
 		p.Pins[name] = value
@@ -193,16 +192,16 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 
 func TestFencePinsChange_IsBounded(t *testing.T) {
 	many := map[string]string{}
-	for i := range nodeloss.MaxFencePins + 1 {
+	for i := range cluster.MaxFencePins + 1 {
 		many[fmt.Sprint("p", i)] = "x"
 	}
 	half := map[string]string{}
-	for i := range nodeloss.MaxFencePins {
+	for i := range cluster.MaxFencePins {
 		half[fmt.Sprint("q", i)] = "x"
 	}
 	bmc := func(value string) map[string]string { return map[string]string{"bmc": value} }
 	one := bmc("1")
-	type request = nodeloss.NodeFencePinRequest
+	type request = cluster.NodeFencePinRequest
 	for name, c := range map[string]struct {
 		req  request
 		kind structs.Kind
@@ -238,11 +237,11 @@ func TestFencePinsChange_RemovesPins(t *testing.T) {
 	w.named("n1", "web1")
 	w.joined("n1", "web1")
 	w.pin("n1", "bmc=1", "vmid=2")
-	remove := &nodeloss.NodeFencePinRequest{NodeID: "n1", Remove: []string{"bmc"}, WriteOptions: w.now()}
+	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"bmc"}, WriteOptions: w.now()}
 	do(w, FencePinsChange, remove)
 	w.wantTarget("n1", "web1 map[vmid:2]")
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
-	left := &nodeloss.NodeFencePinRequest{
+	left := &cluster.NodeFencePinRequest{
 		NodeID: "web1", Left: true, Remove: []string{"vmid"}, WriteOptions: w.now(),
 	}
 	do(w, FencePinsChange, left)
@@ -263,7 +262,7 @@ func TestFencePins_OutliveARestore(t *testing.T) {
 	w.pin("n1", "bmc=2", "vmid=7")
 	w.restored(pinned).wantTarget("n1", "no join token bound its name map[bmc:2 vmid:7]")
 	both := w.save()
-	remove := &nodeloss.NodeFencePinRequest{NodeID: "n1", Remove: []string{"vmid"}, WriteOptions: w.now()}
+	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"vmid"}, WriteOptions: w.now()}
 	do(w, FencePinsChange, remove)
 	w.restored(both).wantTarget("n1", "no join token bound its name map[bmc:2]")
 

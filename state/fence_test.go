@@ -9,7 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // lostNode returns a fixture in which n1 is down and holds, for job db: "fenced" and "other" (plugin q),
@@ -40,14 +40,14 @@ func lostNode(t *testing.T) *fixture {
 	return w
 }
 
-func (w *fixture) runs(node string) []*nodeloss.FenceRun {
+func (w *fixture) runs(node string) []*cluster.FenceRun {
 	return FenceRuns(w.s.Read(), node)
 }
 
 // begin begins the next run for n1.
 func (w *fixture) begin(device, scope string) {
 	w.t.Helper()
-	do(w, FenceBegin, &nodeloss.FenceBeginRequest{
+	do(w, FenceBegin, &cluster.FenceBeginRequest{
 		NodeID:  "n1",
 		Epoch:   w.epoch("n1"),
 		Number:  lastFence(w.s.Read(), "n1") + 1,
@@ -59,7 +59,7 @@ func (w *fixture) begin(device, scope string) {
 }
 
 // end ends the last run for n1.
-func (w *fixture) end(p nodeloss.FenceEndRequest) {
+func (w *fixture) end(p cluster.FenceEndRequest) {
 	w.t.Helper()
 	p.NodeID = "n1"
 	p.Number = lastFence(w.s.Read(), "n1")
@@ -69,7 +69,7 @@ func (w *fixture) end(p nodeloss.FenceEndRequest) {
 
 func (w *fixture) order(node string) error {
 	w.t.Helper()
-	return try(w, FenceOrdered, &nodeloss.NodeFenceRequest{
+	return try(w, FenceOrdered, &cluster.NodeFenceRequest{
 		NodeID:       node,
 		By:           "ann",
 		Why:          "the board is dead",
@@ -89,7 +89,7 @@ func (w *fixture) held() string {
 }
 
 func TestFenceEnd_ReleasesWhatTheProofCovers(t *testing.T) {
-	proved := nodeloss.FenceEndRequest{Proved: true, NextTry: 1}
+	proved := cluster.FenceEndRequest{Proved: true, NextTry: 1}
 	all := []structs.CSIClaimKey{
 		{Namespace: structs.DefaultNamespace, VolumeID: "fenced", AllocID: "db-fenced"},
 		{Namespace: structs.DefaultNamespace, VolumeID: "held", AllocID: "db-held"},
@@ -97,15 +97,15 @@ func TestFenceEnd_ReleasesWhatTheProofCovers(t *testing.T) {
 	for name, c := range map[string]struct {
 		order bool
 		scope string
-		end   nodeloss.FenceEndRequest
+		end   cluster.FenceEndRequest
 		held  string
 	}{
-		"power":             {false, nodeloss.FencePower, proved, ""},
-		"power, ordered":    {true, nodeloss.FencePower, proved, ""},
-		"no proof":          {true, nodeloss.FencePower, nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent}, "fenced held other"},
-		"storage":           {false, nodeloss.FenceStorage, nodeloss.FenceEndRequest{Proved: true, Covered: all}, "other"},
-		"storage, ordered":  {true, nodeloss.FenceStorage, nodeloss.FenceEndRequest{Proved: true, Covered: all}, "other"},
-		"storage, of none":  {true, nodeloss.FenceStorage, proved, "fenced held other"},
+		"power":             {false, cluster.FencePower, proved, ""},
+		"power, ordered":    {true, cluster.FencePower, proved, ""},
+		"no proof":          {true, cluster.FencePower, cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent}, "fenced held other"},
+		"storage":           {false, cluster.FenceStorage, cluster.FenceEndRequest{Proved: true, Covered: all}, "other"},
+		"storage, ordered":  {true, cluster.FenceStorage, cluster.FenceEndRequest{Proved: true, Covered: all}, "other"},
+		"storage, of none":  {true, cluster.FenceStorage, proved, "fenced held other"},
 		"no scope, no name": {true, "", proved, "fenced held other"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestFenceEnd_ReleasesWhatTheProofCovers(t *testing.T) {
 
 func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 	w := lostNode(t)
-	w.begin("ipmi", nodeloss.FencePower)
-	w.end(nodeloss.FenceEndRequest{Proved: true, Action: "status", ExitCode: 2, Output: "OFF", NextTry: 1})
+	w.begin("ipmi", cluster.FencePower)
+	w.end(cluster.FenceEndRequest{Proved: true, Action: "status", ExitCode: 2, Output: "OFF", NextTry: 1})
 
 	tx := w.s.Read()
 	a := Alloc(tx, "db-fenced")
@@ -146,7 +146,7 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 		t.Errorf("the attachment is %q", got)
 	}
 	run := w.runs("n1")[0]
-	if run.State != nodeloss.FenceProved || run.Released != 3 || run.Output != "OFF" || run.ExitCode != 2 {
+	if run.State != cluster.FenceProved || run.Released != 3 || run.Output != "OFF" || run.ExitCode != 2 {
 		t.Errorf("the run is %+v", run)
 	}
 	w.outcome("fenced", "n1", "detach", nil)
@@ -174,13 +174,13 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 			if err := w.order("n1"); err != nil {
 				t.Fatal(err)
 			}
-			w.begin("ipmi", nodeloss.FencePower)
+			w.begin("ipmi", cluster.FencePower)
 			back(w)
-			w.end(nodeloss.FenceEndRequest{Proved: true, NextTry: 1})
+			w.end(cluster.FenceEndRequest{Proved: true, NextTry: 1})
 			if got := w.held(); got != "fenced held other" {
 				t.Errorf("n1 holds %q", got)
 			}
-			if run := w.runs("n1")[0]; run.State != nodeloss.FenceVoid || run.Released != 0 {
+			if run := w.runs("n1")[0]; run.State != cluster.FenceVoid || run.Released != 0 {
 				t.Errorf("the run is %+v", run)
 			}
 			if FenceOrder(w.s.Read(), "n1") != nil {
@@ -203,7 +203,7 @@ func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 	isOff := func() bool { return IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) }
 	w.node("n1")
 	at(structs.NodeDown)
-	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = 7.5e9
 	do(w, ConfirmLost, word)
 	if !isOff() {
@@ -225,7 +225,7 @@ func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 		Status:       structs.NodeDown,
 		WriteOptions: structs.WriteOptions{Now: int64(30 * time.Hour)},
 	})
-	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = int64(time.Hour)
 	do(w, ConfirmLost, word)
 	if !IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) {
@@ -235,35 +235,35 @@ func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 
 func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 	w := lostNode(t)
-	begin := func(change func(*nodeloss.FenceBeginRequest)) error {
-		p := &nodeloss.FenceBeginRequest{NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
+	begin := func(change func(*cluster.FenceBeginRequest)) error {
+		p := &cluster.FenceBeginRequest{NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
 		change(p)
 		return try(w, FenceBegin, p)
 	}
 	for name, c := range map[string]struct {
-		change func(*nodeloss.FenceBeginRequest)
+		change func(*cluster.FenceBeginRequest)
 		kind   structs.Kind
 	}{
-		"another number":    {func(p *nodeloss.FenceBeginRequest) { p.Number = 2 }, structs.KindConflict},
-		"another epoch":     {func(p *nodeloss.FenceBeginRequest) { p.Epoch++ }, structs.KindConflict},
-		"a node that is up": {func(p *nodeloss.FenceBeginRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
-		"no such node":      {func(p *nodeloss.FenceBeginRequest) { p.NodeID = "n3" }, structs.KindNotFound},
-		"no attempt":        {func(p *nodeloss.FenceBeginRequest) { p.Attempt = 0 }, structs.KindInvalid},
+		"another number":    {func(p *cluster.FenceBeginRequest) { p.Number = 2 }, structs.KindConflict},
+		"another epoch":     {func(p *cluster.FenceBeginRequest) { p.Epoch++ }, structs.KindConflict},
+		"a node that is up": {func(p *cluster.FenceBeginRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
+		"no such node":      {func(p *cluster.FenceBeginRequest) { p.NodeID = "n3" }, structs.KindNotFound},
+		"no attempt":        {func(p *cluster.FenceBeginRequest) { p.Attempt = 0 }, structs.KindInvalid},
 	} {
 		err := begin(c.change)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v, want %s", name, err, c.kind)
 		}
 	}
-	w.begin("ipmi", nodeloss.FencePower)
-	wantKind(t, begin(func(p *nodeloss.FenceBeginRequest) { p.Number = 2 }), structs.KindConflict)
+	w.begin("ipmi", cluster.FencePower)
+	wantKind(t, begin(func(p *cluster.FenceBeginRequest) { p.Number = 2 }), structs.KindConflict)
 }
 
 // A node that is down may release its volumes, because its agent is there again, between the decision of the
 // leader and the entry.
 func TestFenceBegin_NeedsSomebodyThatWaits(t *testing.T) {
 	begin := func(w *fixture) error {
-		return try(w, FenceBegin, &nodeloss.FenceBeginRequest{
+		return try(w, FenceBegin, &cluster.FenceBeginRequest{
 			NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi",
 		})
 	}
@@ -292,12 +292,12 @@ func TestFenceBegin_NeedsSomebodyThatWaits(t *testing.T) {
 
 func TestFenceRuns_TheNewestStay(t *testing.T) {
 	w := lostNode(t)
-	for range nodeloss.FenceRuns + 3 {
-		w.begin("ipmi", nodeloss.FencePower)
-		w.end(nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent})
+	for range cluster.FenceRuns + 3 {
+		w.begin("ipmi", cluster.FencePower)
+		w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
 	}
 	runs := w.runs("n1")
-	if len(runs) != nodeloss.FenceRuns || runs[0].Number != 4 {
+	if len(runs) != cluster.FenceRuns || runs[0].Number != 4 {
 		t.Errorf("%d runs are left, from %d on", len(runs), runs[0].Number)
 	}
 }
@@ -309,8 +309,8 @@ func TestFenceRuns_GoWithTheNode(t *testing.T) {
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
-	w.begin("ipmi", nodeloss.FencePower)
-	w.end(nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent})
+	w.begin("ipmi", cluster.FencePower)
+	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if len(w.runs("n1")) > 0 || FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("rows of a deleted node are left")
@@ -319,24 +319,24 @@ func TestFenceRuns_GoWithTheNode(t *testing.T) {
 
 func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 	w := lostNode(t)
-	w.begin("ipmi", nodeloss.FencePower) // of the servers
+	w.begin("ipmi", cluster.FencePower) // of the servers
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
-	w.end(nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent, NextTry: 1})
+	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
 	if FenceOrder(w.s.Read(), "n1") == nil {
 		t.Fatal("the order is gone before its attempt")
 	}
-	w.begin("ipmi", nodeloss.FencePower)
-	w.end(nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent})
+	w.begin("ipmi", cluster.FencePower)
+	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
 	if FenceOrder(w.s.Read(), "n1") == nil {
 		t.Fatal("the order is gone before the last device was tried")
 	}
-	w.begin("pdu", nodeloss.FencePower)
+	w.begin("pdu", cluster.FencePower)
 	if run := w.runs("n1")[2]; run.By != "ann" || run.Why != "the board is dead" {
 		t.Errorf("the run does not name the operator: %+v", run)
 	}
-	w.end(nodeloss.FenceEndRequest{Cause: nodeloss.FenceCauseAgent, NextTry: 1})
+	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
 	if FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("the order outlives its attempt")
 	}
@@ -345,7 +345,7 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 
 func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	w := lostNode(t)
-	word := &nodeloss.NodeFenceRequest{
+	word := &cluster.NodeFenceRequest{
 		NodeID:       "n1",
 		Epoch:        w.epoch("n1"),
 		By:           "ann@desk",
@@ -353,13 +353,13 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 		WriteOptions: w.now(),
 	}
 	for name, c := range map[string]struct {
-		change func(p *nodeloss.NodeFenceRequest)
+		change func(p *cluster.NodeFenceRequest)
 		kind   structs.Kind
 	}{
-		"a node that is up": {func(p *nodeloss.NodeFenceRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
-		"another loss":      {func(p *nodeloss.NodeFenceRequest) { p.Epoch++ }, structs.KindConflict},
-		"nobody":            {func(p *nodeloss.NodeFenceRequest) { p.By = "" }, structs.KindInvalid},
-		"no reason":         {func(p *nodeloss.NodeFenceRequest) { p.Why = "" }, structs.KindInvalid},
+		"a node that is up": {func(p *cluster.NodeFenceRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
+		"another loss":      {func(p *cluster.NodeFenceRequest) { p.Epoch++ }, structs.KindConflict},
+		"nobody":            {func(p *cluster.NodeFenceRequest) { p.By = "" }, structs.KindInvalid},
+		"no reason":         {func(p *cluster.NodeFenceRequest) { p.Why = "" }, structs.KindInvalid},
 	} {
 		changed := *word
 		c.change(&changed)
@@ -380,7 +380,7 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	if got := w.held(); got != "" || run.Released != 3 {
 		t.Errorf("n1 holds %q after %d were released", got, run.Released)
 	}
-	if run.Kind != nodeloss.FenceByWord || run.By != "ann@desk" ||
+	if run.Kind != cluster.FenceByWord || run.By != "ann@desk" ||
 		run.Why != "I pulled the plug" || run.Begun == 0 {
 		t.Errorf("the word is recorded as %+v", run)
 	}
@@ -448,7 +448,7 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 				return
 			}
 			for i := range c.lost {
-				do(w, ConfirmLost, &nodeloss.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
+				do(w, ConfirmLost, &cluster.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
 			}
 			if brake := FenceBrake(w.s.Read()); brake != nil {
 				t.Errorf("the brake is %+v after an operator confirmed each loss", brake)

@@ -7,7 +7,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func periodicJob(id, cron string) *structs.Job {
@@ -88,10 +88,10 @@ func TestJobPeriodicLaunch_GoesOnAfterALaunchInTheFuture(t *testing.T) {
 	now := PeriodicLaunch(w.s.Read(), "default", "p").Launch
 	day := int64(24 * time.Hour)
 	for _, ahead := range []time.Duration{30 * time.Hour, 0} {
-		do(w, func(tx *WriteTx, row *admin.ClusterTime) error {
+		do(w, func(tx *WriteTx, row *cluster.ClusterTime) error {
 			schema.ClusterTimes.Put(tx, row)
 			return nil
-		}, &admin.ClusterTime{Time: now, Ahead: ahead})
+		}, &cluster.ClusterTime{Time: now, Ahead: ahead})
 		kind := structs.Kind("")
 		if ahead > 0 {
 			wantKind(t, w.launch(parent, now+day, nil), "")
@@ -155,10 +155,10 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 // disableDriver makes the default namespace reject the jobs of a driver.
 func (w *fixture) disableDriver(driver string) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{
+	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{
 			Name:         structs.DefaultNamespace,
-			Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},
+			Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},
 		},
 		WriteOptions: w.now(),
 	})

@@ -7,15 +7,15 @@ import (
 
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // aJoinToken is a token for nodes, which ends at 100. Its hash is its ID.
-func aJoinToken(id string, uses int) *admin.JoinTokenRequest {
-	return &admin.JoinTokenRequest{
+func aJoinToken(id string, uses int) *cluster.JoinTokenRequest {
+	return &cluster.JoinTokenRequest{
 		ID:         id,
 		Hash:       []byte(id),
-		Role:       admin.JoinNode,
+		Role:       cluster.JoinNode,
 		Uses:       uses,
 		ExpireTime: 100,
 		Now:        1,
@@ -23,11 +23,11 @@ func aJoinToken(id string, uses int) *admin.JoinTokenRequest {
 }
 
 // aCertificate is the certificate of a node with a key, which ends at 1000. token is "" for a renewal.
-func aCertificate(token, id, key string) *admin.MachineCertificateRequest {
-	return &admin.MachineCertificateRequest{
+func aCertificate(token, id, key string) *cluster.MachineCertificateRequest {
+	return &cluster.MachineCertificateRequest{
 		TokenID:   token,
 		TokenHash: []byte(token),
-		Role:      admin.JoinNode,
+		Role:      cluster.JoinNode,
 		ID:        id,
 		Serial:    "1",
 		KeyHash:   []byte(key),
@@ -43,30 +43,30 @@ func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
 	do(w, trust.MachineCertificateSet, aCertificate("t", "n2", "k2"))
 	err := try(w, trust.MachineCertificateSet, aCertificate("t", "n3", "k3"))
 	wantKind(t, err, structs.KindDenied)
-	if trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n3") != nil {
+	if trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n3") != nil {
 		t.Error("the third node has a certificate")
 	}
 }
 
 func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		token func(*admin.JoinTokenRequest)
-		use   func(*admin.MachineCertificateRequest)
+		token func(*cluster.JoinTokenRequest)
+		use   func(*cluster.MachineCertificateRequest)
 	}{
-		"another secret": {nil, func(r *admin.MachineCertificateRequest) { r.TokenHash = []byte("x") }},
-		"no secret":      {nil, func(r *admin.MachineCertificateRequest) { r.TokenHash = nil }},
-		"another token":  {nil, func(r *admin.MachineCertificateRequest) { r.TokenID = "u" }},
-		"at its end":     {nil, func(r *admin.MachineCertificateRequest) { r.Now = 100 }},
-		"another role":   {nil, func(r *admin.MachineCertificateRequest) { r.Role = admin.JoinServer }},
+		"another secret": {nil, func(r *cluster.MachineCertificateRequest) { r.TokenHash = []byte("x") }},
+		"no secret":      {nil, func(r *cluster.MachineCertificateRequest) { r.TokenHash = nil }},
+		"another token":  {nil, func(r *cluster.MachineCertificateRequest) { r.TokenID = "u" }},
+		"at its end":     {nil, func(r *cluster.MachineCertificateRequest) { r.Now = 100 }},
+		"another role":   {nil, func(r *cluster.MachineCertificateRequest) { r.Role = cluster.JoinServer }},
 		"another name": {
-			func(r *admin.JoinTokenRequest) { r.NodeName = "web" },
-			func(r *admin.MachineCertificateRequest) { r.NodeName = "db" },
+			func(r *cluster.JoinTokenRequest) { r.NodeName = "web" },
+			func(r *cluster.MachineCertificateRequest) { r.NodeName = "db" },
 		},
 		"another pool": {
-			func(r *admin.JoinTokenRequest) { r.NodePool = "gpu" },
-			func(r *admin.MachineCertificateRequest) { r.NodePool = "default" },
+			func(r *cluster.JoinTokenRequest) { r.NodePool = "gpu" },
+			func(r *cluster.MachineCertificateRequest) { r.NodePool = "default" },
 		},
-		"the ID of another node": {nil, func(r *admin.MachineCertificateRequest) { r.ID = "taken" }},
+		"the ID of another node": {nil, func(r *cluster.MachineCertificateRequest) { r.ID = "taken" }},
 	} {
 		w := keyedFixture(t)
 		do(w, trust.JoinTokenPut, aJoinToken("first", 1))
@@ -103,7 +103,7 @@ func TestMachineCertificate_BindsTheFirstPool(t *testing.T) {
 			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: node})
 		}
 		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "k"))
-		if got := trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n1").NodePool; got != c.want {
+		if got := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1").NodePool; got != c.want {
 			t.Errorf("%s: the node is bound to the pool %q, want %q", name, got, c.want)
 		}
 	}
@@ -116,9 +116,9 @@ func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
 	later.Now = 100
 	later.ExpireTime = 200
 	do(w, trust.JoinTokenPut, later)
-	err := try(w, trust.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: "old"})
+	err := try(w, trust.JoinTokenDelete, &cluster.JoinTokenDeleteRequest{ID: "old"})
 	wantKind(t, err, structs.KindNotFound)
-	do(w, trust.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: "new"})
+	do(w, trust.JoinTokenDelete, &cluster.JoinTokenDeleteRequest{ID: "new"})
 }
 
 func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
@@ -134,7 +134,7 @@ func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
 	again.Now = first.NotAfter + int64(trust.RenewWithin)
 	again.NotAfter = again.Now + 1000
 	do(w, trust.MachineCertificateSet, again)
-	row := trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n1")
+	row := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1")
 	if row.NodePool != "gpu" || row.NotAfter != again.NotAfter {
 		t.Errorf("got %+v; expected the limits of the token and the new end", row)
 	}
@@ -161,8 +161,8 @@ func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
 	next.NotAfter = next.Now + 1000
 	do(w, trust.MachineCertificateSet, next)
 	tx := w.s.Read()
-	old := trust.MachineCertificate(tx, admin.JoinNode, "n1")
-	if old != nil || trust.MachineCertificate(tx, admin.JoinNode, "n2") == nil {
+	old := trust.MachineCertificate(tx, cluster.JoinNode, "n1")
+	if old != nil || trust.MachineCertificate(tx, cluster.JoinNode, "n2") == nil {
 		t.Error("the record of n1 stays, or that of n2 does not")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // jobIn returns a job in a namespace.
@@ -42,14 +42,14 @@ func (w *fixture) putVolumeIn(ns, id string) error {
 	})
 }
 
-func (w *fixture) applyNamespace(n *admin.Namespace) {
+func (w *fixture) applyNamespace(n *cluster.Namespace) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{Definition: n})
+	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: n})
 }
 
 func (w *fixture) deleteNamespace(name string) error {
 	w.t.Helper()
-	return try(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: name})
+	return try(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: name})
 }
 
 func (w *fixture) purge(ns, job string) {
@@ -88,7 +88,7 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
 	wantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
-	w.applyNamespace(&admin.Namespace{Name: "prod"})
+	w.applyNamespace(&cluster.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
@@ -103,8 +103,8 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 
 func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&admin.Namespace{Name: "jobs"})
-	w.applyNamespace(&admin.Namespace{Name: "volumes"})
+	w.applyNamespace(&cluster.Namespace{Name: "jobs"})
+	w.applyNamespace(&cluster.Namespace{Name: "volumes"})
 	w.job(jobIn("jobs", "j"))
 	if err := w.putVolumeIn("volumes", "v"); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 // A dead job does not keep its namespace.
 func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&admin.Namespace{Name: "jobs"})
+	w.applyNamespace(&cluster.Namespace{Name: "jobs"})
 	w.job(jobIn("jobs", "j"))
 	do(w, JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
@@ -153,8 +153,8 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 
 func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&admin.Namespace{Name: "prod"})
-	w.applyNamespace(&admin.Namespace{Name: "default", Description: "ours"})
+	w.applyNamespace(&cluster.Namespace{Name: "prod"})
+	w.applyNamespace(&cluster.Namespace{Name: "default", Description: "ours"})
 	w.job(jobIn("prod", "a"))
 	w.job(jobIn("prod", "b"))
 	if err := w.putVolumeIn("prod", "v"); err != nil {
@@ -178,20 +178,20 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 
 func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&admin.Namespace{
+	w.applyNamespace(&cluster.Namespace{
 		Name:         "prod",
-		Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
+		Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
 		`group "g": task "t"`, `does not allow the driver "exec"`)
-	w.applyNamespace(&admin.Namespace{
+	w.applyNamespace(&cluster.Namespace{
 		Name:         "prod",
-		Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
+		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
-	w.applyNamespace(&admin.Namespace{
+	w.applyNamespace(&cluster.Namespace{
 		Name:         "prod",
-		Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},
+		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},
 	})
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
@@ -200,14 +200,14 @@ func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 
 func TestNamespaceApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
-	n := &admin.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
+	n := &cluster.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
 	w.applyNamespace(n)
 	first := namespaces.Get(w.s.Read(), "default")
 	w.applyNamespace(n)
 	if namespaces.Get(w.s.Read(), "default") != first {
 		t.Error("an equal definition was put again")
 	}
-	w.applyNamespace(&admin.Namespace{Name: "default"})
+	w.applyNamespace(&cluster.Namespace{Name: "default"})
 	got := namespaces.Get(w.s.Read(), "default")
 	if got.Description != "" || got.CreateIndex != first.CreateIndex || got.ModifyIndex <= first.ModifyIndex {
 		t.Errorf("got %+v after %+v", got, first)
@@ -232,7 +232,7 @@ func TestNamespaces_FollowTheirRule(t *testing.T) {
 			ns := rapid.SampledFrom(names).Draw(rt, "namespace")
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0:
-				w.applyNamespace(&admin.Namespace{Name: ns})
+				w.applyNamespace(&cluster.Namespace{Name: ns})
 				rows[ns] = true
 			case 1:
 				may := ns != "default" && rows[ns] && len(held[ns]) == 0

@@ -7,7 +7,7 @@ import (
 
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // lengths returns the longer leases in the state.
@@ -22,12 +22,12 @@ func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	for _, length := range []time.Duration{time.Minute, time.Hour, time.Minute} {
-		do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: length})
+		do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 	}
 	if got := w.lengths(); !slices.Equal(got, []time.Duration{time.Hour}) {
 		t.Errorf("got %v, want one lease of an hour", got)
 	}
-	do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1"})
+	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1"})
 	if got := w.lengths(); len(got) > 0 {
 		t.Errorf("got %v after the deletion", got)
 	}
@@ -37,16 +37,16 @@ func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	down := &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
+	down := &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
 	wantKind(t, try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
-	unknown := &nodeloss.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
+	unknown := &cluster.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
 	wantKind(t, try(w, lease.NodeLeaseSet, unknown), structs.KindNotFound)
 }
 
 func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if got := w.lengths(); len(got) > 0 {
@@ -60,7 +60,7 @@ func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 		w := newFixture(t)
 		w.node("n1")
 		if length > 0 {
-			do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: length})
+			do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 		}
 		return w
 	}

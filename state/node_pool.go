@@ -9,18 +9,18 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // NodePool returns the row of a node pool, nil if it has none. The row has the settings of the scheduler.
-func NodePool(tx Reader, name string) *admin.NodePool {
+func NodePool(tx Reader, name string) *cluster.NodePool {
 	return schema.NodePools.Get(tx, name)
 }
 
 // NodePools returns the node pools by name: pools with rows, pools that nodes name, and the built-in ones. It
 // reads all nodes.
-func NodePools(tx Reader) []*admin.NodePool {
-	found := map[string]*admin.NodePool{
+func NodePools(tx Reader) []*cluster.NodePool {
+	found := map[string]*cluster.NodePool{
 		structs.AllNodePools: {
 			Name:        structs.AllNodePools,
 			Description: "All nodes",
@@ -49,11 +49,11 @@ func NodePools(tx Reader) []*admin.NodePool {
 		p := found[name]
 		if p == nil || !stored[name] && p.CreateIndex > n.CreateIndex {
 			first := structs.Indexes{CreateIndex: n.CreateIndex, ModifyIndex: n.CreateIndex}
-			found[name] = &admin.NodePool{Name: name, Indexes: first}
+			found[name] = &cluster.NodePool{Name: name, Indexes: first}
 		}
 	}
 
-	return slices.SortedFunc(maps.Values(found), func(a, b *admin.NodePool) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b *cluster.NodePool) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
 }
@@ -64,9 +64,9 @@ func PoolOf(n *structs.Node) string {
 }
 
 // NodePoolApply creates a node pool or replaces its definition. An equal definition changes nothing.
-func NodePoolApply(tx *WriteTx, p *admin.NodePoolApplyRequest) error {
+func NodePoolApply(tx *WriteTx, p *cluster.NodePoolApplyRequest) error {
 	if p.Pool == nil || p.Pool.Name == "" ||
-		admin.BuiltInNodePool(p.Pool.Name) {
+		cluster.BuiltInNodePool(p.Pool.Name) {
 		return structs.Invalidf("a node pool needs a name, which is not that of a built-in pool")
 	}
 	n := p.Pool.Copy()
@@ -81,8 +81,8 @@ func NodePoolApply(tx *WriteTx, p *admin.NodePoolApplyRequest) error {
 }
 
 // NodePoolDelete deletes the row of a node pool that no node and no job that is not dead names.
-func NodePoolDelete(tx *WriteTx, p *admin.NodePoolDeleteRequest) error {
-	if admin.BuiltInNodePool(p.Name) {
+func NodePoolDelete(tx *WriteTx, p *cluster.NodePoolDeleteRequest) error {
+	if cluster.BuiltInNodePool(p.Name) {
 		return structs.Invalidf("the node pool %q always exists; it cannot be deleted", p.Name)
 	}
 

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-func (w *fixture) applyPool(p *admin.NodePool) error {
+func (w *fixture) applyPool(p *cluster.NodePool) error {
 	w.t.Helper()
-	return try(w, NodePoolApply, &admin.NodePoolApplyRequest{Pool: p})
+	return try(w, NodePoolApply, &cluster.NodePoolApplyRequest{Pool: p})
 }
 
 func (w *fixture) deletePool(name string) error {
 	w.t.Helper()
-	return try(w, NodePoolDelete, &admin.NodePoolDeleteRequest{Name: name})
+	return try(w, NodePoolDelete, &cluster.NodePoolDeleteRequest{Name: name})
 }
 
 // nodeIn registers a node in a pool.
@@ -45,9 +45,9 @@ func TestNodePools_AreThoseWithRowsOrNodes(t *testing.T) {
 	if NodePool(w.s.Read(), "gpu") != nil {
 		t.Error("a pool without a row has one")
 	}
-	err := w.applyPool(&admin.NodePool{
+	err := w.applyPool(&cluster.NodePool{
 		Name:                   "arm",
-		SchedulerConfiguration: &admin.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
+		SchedulerConfiguration: &cluster.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,13 +64,13 @@ func TestNodePools_AreThoseWithRowsOrNodes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"all", "default", ""} {
-		wantRejected(t, w.applyPool(&admin.NodePool{Name: name}), structs.KindInvalid, "name")
+		wantRejected(t, w.applyPool(&cluster.NodePool{Name: name}), structs.KindInvalid, "name")
 	}
 }
 
 func TestNodePoolDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
-	if err := w.applyPool(&admin.NodePool{Name: "gpu"}); err != nil {
+	if err := w.applyPool(&cluster.NodePool{Name: "gpu"}); err != nil {
 		t.Fatal(err)
 	}
 	w.nodeIn("gpu", "n1")
@@ -92,7 +92,7 @@ func TestNodePoolDelete_RejectsAUsedOne(t *testing.T) {
 
 func TestNodePoolApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
-	pool := &admin.NodePool{Name: "gpu", Description: "d"}
+	pool := &cluster.NodePool{Name: "gpu", Description: "d"}
 	for range 2 {
 		if err := w.applyPool(pool); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -33,7 +33,7 @@ func aQuota(name string, b *quota.Bounds) *quota.SpecPutRequest {
 func (w *fixture) name(q string, all ...string) {
 	w.t.Helper()
 	for _, ns := range all {
-		w.applyNamespace(&admin.Namespace{Name: ns, Quota: q})
+		w.applyNamespace(&cluster.Namespace{Name: ns, Quota: q})
 	}
 }
 
@@ -222,7 +222,7 @@ func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 		"nothing for the quota": func(w *fixture) {
 			w.stop("o1", "")
 			w.place(Job(w.s.Read(), "other", "j"), "o2@n1")
-			w.applyNamespace(&admin.Namespace{Name: "b", Quota: "team", Description: "new"})
+			w.applyNamespace(&cluster.Namespace{Name: "b", Quota: "team", Description: "new"})
 			w.quota(&quota.Bounds{Allocations: 1})
 		},
 	} {
@@ -250,8 +250,8 @@ func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 func TestQuota_StaysWhileANamespaceNamesIt(t *testing.T) {
 	w := newFixture(t)
 	named := func() error {
-		return try(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: "a", Quota: "team"},
+		return try(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: "a", Quota: "team"},
 		})
 	}
 	remove := func() error { return try(w, quotas.Delete, &quota.SpecDeleteRequest{Name: "team"}) }

@@ -17,8 +17,7 @@ import (
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // A state that is restored from a snapshot has gone back in time. It does not know later grants and
@@ -106,8 +105,8 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 			continue
 		}
 		k := new(*was)
-		if hasActive && k.State == admin.RootKeyActive {
-			k.State = admin.RootKeyInactive
+		if hasActive && k.State == cluster.RootKeyActive {
+			k.State = cluster.RootKeyInactive
 		}
 		schema.RootKeys.Put(tx, k)
 	}
@@ -118,13 +117,13 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 func keepLeaseBound(tx *WriteTx, before Reader) {
 	longest := lease.Bound(before)
 	if longest > lease.Bound(tx) {
-		schema.LeaseBounds.Put(tx, &nodeloss.LeaseBound{Longest: longest})
+		schema.LeaseBounds.Put(tx, &cluster.LeaseBound{Longest: longest})
 	}
 
 	for was := range lease.NodeLeases(before) {
 		now := schema.NodeLeases.Get(tx, was.NodeID)
 		if Node(tx, was.NodeID) != nil && (now == nil || now.Length < was.Length) {
-			schema.NodeLeases.Put(tx, &nodeloss.NodeLease{NodeID: was.NodeID, Length: was.Length})
+			schema.NodeLeases.Put(tx, &cluster.NodeLease{NodeID: was.NodeID, Length: was.Length})
 		}
 	}
 }

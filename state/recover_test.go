@@ -12,8 +12,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // restored returns a fixture whose state went back from that of w to a saved one.
@@ -416,7 +415,7 @@ func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
 func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 	bound := func(longest time.Duration) *fixture {
 		w := newFixture(t)
-		do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: longest})
+		do(w, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: longest})
 		return w
 	}
 	for _, c := range []struct{ archive, before, want time.Duration }{
@@ -442,9 +441,9 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 // acknowledged. The row forgets what they have acknowledged. Otherwise their votes would never count again.
 func TestRecover_ForgetsWhatServersHaveStored(t *testing.T) {
 	w := newFixture(t)
-	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{
+	do(w, clustertime.Put, &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{
 		Time:   5,
-		Stored: []admin.StoredIndex{{Server: "s1", Index: 100}},
+		Stored: []cluster.StoredIndex{{Server: "s1", Index: 100}},
 	}})
 	if row := clustertime.Of(w.s.Read()); row == nil || len(row.Stored) != 1 {
 		t.Fatalf("the row is %+v", row)

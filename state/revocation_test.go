@@ -7,23 +7,23 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-func revokeNode(id string, now int64) *admin.CertificateRevokeRequest {
-	r := &admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: id}
+func revokeNode(id string, now int64) *cluster.CertificateRevokeRequest {
+	r := &cluster.CertificateRevokeRequest{Role: cluster.JoinNode, Name: id}
 	r.Now = now
 	return r
 }
 
-func revokeSerial(serial string) *admin.CertificateRevokeRequest {
-	return &admin.CertificateRevokeRequest{Serial: serial}
+func revokeSerial(serial string) *cluster.CertificateRevokeRequest {
+	return &cluster.CertificateRevokeRequest{Serial: serial}
 }
 
 // refOf is the certificate of a node with a key and a serial number.
-func refOf(id, key, serial string) admin.CertificateRef {
-	return admin.CertificateRef{
-		Role:    admin.JoinNode,
+func refOf(id, key, serial string) cluster.CertificateRef {
+	return cluster.CertificateRef{
+		Role:    cluster.JoinNode,
 		ID:      id,
 		Serial:  serial,
 		KeyHash: []byte(key),
@@ -40,13 +40,13 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 	w := newFixture(t)
 	do(w, trust.Revoke, revokeNode("n1", 5))
 	do(w, trust.Revoke, revokeSerial("00:AB"))
-	do(w, trust.Revoke, &admin.CertificateRevokeRequest{Role: admin.RevokeOperator, Name: "ann"})
-	ann := admin.CertificateRef{Role: "operator", ID: "ann", Serial: "3", KeyHash: []byte("any")}
-	bob := admin.CertificateRef{Role: "operator", ID: "bob", Serial: "3", KeyHash: []byte("any")}
-	operator := admin.CertificateRef{Role: "operator", ID: "n1", Serial: "ab"}
-	server := admin.CertificateRef{Role: admin.JoinServer, ID: "n1", Serial: "1"}
+	do(w, trust.Revoke, &cluster.CertificateRevokeRequest{Role: cluster.RevokeOperator, Name: "ann"})
+	ann := cluster.CertificateRef{Role: "operator", ID: "ann", Serial: "3", KeyHash: []byte("any")}
+	bob := cluster.CertificateRef{Role: "operator", ID: "bob", Serial: "3", KeyHash: []byte("any")}
+	operator := cluster.CertificateRef{Role: "operator", ID: "n1", Serial: "ab"}
+	server := cluster.CertificateRef{Role: cluster.JoinServer, ID: "n1", Serial: "1"}
 	for name, c := range map[string]struct {
-		ref  admin.CertificateRef
+		ref  cluster.CertificateRef
 		want string
 	}{
 		"the node":                    {refOf("n1", "k", "1"), "node-n1"},
@@ -69,22 +69,22 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 		}
 	}
 
-	do(w, trust.Unrevoke, &admin.CertificateUnrevokeRequest{ID: "node-n1"})
+	do(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "node-n1"})
 	if trust.Revoked(w.s.Read(), refOf("n1", "k", "1")) != nil {
 		t.Error("a deleted revocation counts")
 	}
-	wantKind(t, try(w, trust.Unrevoke, &admin.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
+	wantKind(t, try(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
 }
 
 func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 	w := newFixture(t)
-	for name, r := range map[string]*admin.CertificateRevokeRequest{
+	for name, r := range map[string]*cluster.CertificateRevokeRequest{
 		"nothing":     {},
 		"a role":      {Role: "root", Name: "ann"},
 		"no role":     {Name: "ann"},
-		"no name":     {Role: admin.JoinNode},
-		"no operator": {Role: admin.RevokeOperator},
-		"both":        {Role: admin.JoinNode, Name: "n1", Serial: "1"},
+		"no name":     {Role: cluster.JoinNode},
+		"no operator": {Role: cluster.RevokeOperator},
+		"both":        {Role: cluster.JoinNode, Name: "n1", Serial: "1"},
 		"a sign":      {Serial: "-1"},
 		"no digits":   {Serial: "::"},
 		"words":       {Serial: "xyz"},
@@ -100,8 +100,8 @@ func TestRevoke_IsBounded(t *testing.T) {
 	w := newFixture(t)
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
 		for i := range trust.MaxRevocations {
-			schema.Revocations.Put(tx, &admin.Revocation{
-				ID:     admin.SerialRevocationID(fmt.Sprintf("%x", i+1)),
+			schema.Revocations.Put(tx, &cluster.Revocation{
+				ID:     cluster.SerialRevocationID(fmt.Sprintf("%x", i+1)),
 				Serial: fmt.Sprintf("%x", i+1),
 			})
 		}
@@ -113,13 +113,13 @@ func TestRevoke_IsBounded(t *testing.T) {
 	w.index++
 	wantKind(t, try(w, trust.Revoke, revokeNode("n1", 1)), structs.KindPrecondition)
 	do(w, trust.Revoke, revokeSerial("1")) // again
-	do(w, trust.Unrevoke, &admin.CertificateUnrevokeRequest{ID: "serial-1"})
+	do(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "serial-1"})
 	do(w, trust.Revoke, revokeNode("n1", 1))
 }
 
 // A revoked machine renews never. It joins again with another key and a new token, at once.
 func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
-	for name, revoke := range map[string]*admin.CertificateRevokeRequest{
+	for name, revoke := range map[string]*cluster.CertificateRevokeRequest{
 		"the machine": revokeNode("n1", 5),
 		"the serial":  revokeSerial("1"),
 	} {
@@ -128,7 +128,7 @@ func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "stolen"))
-		serial := trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n1").Serial
+		serial := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1").Serial
 		if revoke.Serial != "" {
 			revoke.Serial = serial
 		}
@@ -214,7 +214,7 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 		trust.Revoked(tx, refOf("n1", "second", "1")) != nil {
 		t.Error("the node with its second key is revoked, or with its first one it is not")
 	}
-	if c := trust.MachineCertificate(tx, admin.JoinNode, "n1"); string(c.KeyHash) != "second" {
+	if c := trust.MachineCertificate(tx, cluster.JoinNode, "n1"); string(c.KeyHash) != "second" {
 		t.Errorf("the record of the node has the key %s", c.KeyHash)
 	}
 	if faults := Check(tx); faults != nil {

@@ -5,7 +5,7 @@ import (
 
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
@@ -15,7 +15,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	w.safe("s", "one", "value")
 	rewrap := func(id, was, kek, wrapped string) {
 		t.Helper()
-		do(w, trust.RootKeyRewrap, &admin.RootKeyRewrapRequest{
+		do(w, trust.RootKeyRewrap, &cluster.RootKeyRewrapRequest{
 			KeyID: id, Was: was, KEK: kek, Wrapped: []byte(wrapped),
 		})
 	}
@@ -37,7 +37,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 func TestRootKeyRewrap_BoundsItsFields(t *testing.T) {
 	w := newFixture(t)
 	w.rootKey("one", "", false)
-	for name, p := range map[string]*admin.RootKeyRewrapRequest{
+	for name, p := range map[string]*cluster.RootKeyRewrapRequest{
 		"no key":          {KeyID: "one", Was: "kek", KEK: "new"},
 		"a long key":      {KeyID: "one", Was: "kek", KEK: "new", Wrapped: make([]byte, trust.MaxRootWrapped+1)},
 		"no wrapping key": {KeyID: "one", Was: "kek", Wrapped: []byte("w")},

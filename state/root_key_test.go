@@ -9,7 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // rootKey stores a key that replaces another one.
@@ -18,8 +18,8 @@ func (w *fixture) rootKey(id, was string, full bool) {
 	do(w, trust.RootKeyAdd, aRootKey(id, was, full))
 }
 
-func aRootKey(id, was string, full bool) *admin.RootKeyAddRequest {
-	return &admin.RootKeyAddRequest{
+func aRootKey(id, was string, full bool) *cluster.RootKeyAddRequest {
+	return &cluster.RootKeyAddRequest{
 		KeyID:   id,
 		Was:     was,
 		Full:    full,
@@ -118,12 +118,14 @@ func TestRootKeyAdd_ReplacesTheKeyThatTheProposerSaw(t *testing.T) {
 
 func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
 	w := newFixture(t)
-	for name, change := range map[string]func(*admin.RootKeyAddRequest){
-		"no ID":           func(p *admin.RootKeyAddRequest) { p.KeyID = "" },
-		"a long ID":       func(p *admin.RootKeyAddRequest) { p.KeyID = strings.Repeat("x", trust.MaxRootKeyID+1) },
-		"no key":          func(p *admin.RootKeyAddRequest) { p.Wrapped = nil },
-		"a long key":      func(p *admin.RootKeyAddRequest) { p.Wrapped = make([]byte, trust.MaxRootWrapped+1) },
-		"no wrapping key": func(p *admin.RootKeyAddRequest) { p.KEK = "" },
+	for name, change := range map[string]func(*cluster.RootKeyAddRequest){
+		"no ID": func(p *cluster.RootKeyAddRequest) { p.KeyID = "" },
+		"a long ID": func(p *cluster.RootKeyAddRequest) {
+			p.KeyID = strings.Repeat("x", trust.MaxRootKeyID+1)
+		},
+		"no key":          func(p *cluster.RootKeyAddRequest) { p.Wrapped = nil },
+		"a long key":      func(p *cluster.RootKeyAddRequest) { p.Wrapped = make([]byte, trust.MaxRootWrapped+1) },
+		"no wrapping key": func(p *cluster.RootKeyAddRequest) { p.KEK = "" },
 	} {
 		p := aRootKey("one", "", false)
 		change(p)
@@ -143,7 +145,7 @@ func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
 func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
 	w := newFixture(t)
 	w.rootKey("one", "", false)
-	remove := &admin.RootKeyRemoveRequest{KeyID: "one"}
+	remove := &cluster.RootKeyRemoveRequest{KeyID: "one"}
 	wantKind(t, try(w, trust.RootKeyRemove, remove), structs.KindPrecondition) // it is active
 
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
@@ -171,19 +173,19 @@ func TestRootKeyRekeyed_WaitsForTheLastValue(t *testing.T) {
 	w.rootKey("one", "", false)
 	w.safe("a", "one", "x")
 	w.rootKey("two", "one", true)
-	rekeyed := &admin.RootKeyRekeyedRequest{KeyID: "one"}
+	rekeyed := &cluster.RootKeyRekeyedRequest{KeyID: "one"}
 	wantKind(t, try(w, trust.RootKeyRekeyed, rekeyed), structs.KindPrecondition)
 	w.wantKeys("one rekeying", "two active")
 	w.safe("a", "two", "x")
 	do(w, trust.RootKeyRekeyed, rekeyed)
-	do(w, trust.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: "two"}) // it is not rekeying
-	do(w, trust.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: "gone"})
+	do(w, trust.RootKeyRekeyed, &cluster.RootKeyRekeyedRequest{KeyID: "two"}) // it is not rekeying
+	do(w, trust.RootKeyRekeyed, &cluster.RootKeyRekeyedRequest{KeyID: "gone"})
 	w.wantKeys("one inactive", "two active")
 }
 
 // resealed returns the request that replaces the value of a row.
-func resealed(id, was, key, data string) *admin.ResealRequest {
-	return &admin.ResealRequest{Values: []admin.ResealedValue{{
+func resealed(id, was, key, data string) *cluster.ResealRequest {
+	return &cluster.ResealRequest{Values: []cluster.ResealedValue{{
 		Table: safes.Name(),
 		Key:   mvcc.KeyOf(id),
 		Place: "right of " + id,
@@ -203,7 +205,7 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, want string
-		request    *admin.ResealRequest
+		request    *cluster.ResealRequest
 	}{
 		{"a value that has changed under the same key", "one old", resealed("a", "older", "two", "new")},
 		{"a row that is gone", "one old", resealed("b", "old", "two", "new")},
@@ -236,7 +238,7 @@ func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
 	w.rootKey("one", "", false)
 	w.safe("a", "one", "old")
 	wantKind(t, try(w, trust.Reseal, resealed("a", "old", "gone", "new")), structs.KindUnavailable)
-	many := &admin.ResealRequest{Values: make([]admin.ResealedValue, admin.MaxResealedValues+1)}
+	many := &cluster.ResealRequest{Values: make([]cluster.ResealedValue, cluster.MaxResealedValues+1)}
 	wantKind(t, try(w, trust.Reseal, many), structs.KindInvalid)
 	w.wantKeys("one active")
 }

@@ -7,7 +7,7 @@ import (
 
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // intendedUsers renders the result of IntendedAgainst.
@@ -202,7 +202,7 @@ func TestNewestForPlans_FollowsTheTablesThatUnblock(t *testing.T) {
 		"instances":   func(tx *WriteTx) { schema.Instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
 		"allocs":      func(tx *WriteTx) { schema.Allocs.Put(tx, &structs.Allocation{ID: "a"}) },
 		"jobs":        func(tx *WriteTx) { schema.Jobs.Put(tx, &structs.Job{ID: "j"}) },
-		"scheduler":   func(tx *WriteTx) { schema.SchedulerConfig.Put(tx, &admin.SchedulerConfiguration{}) },
+		"scheduler":   func(tx *WriteTx) { schema.SchedulerConfig.Put(tx, &cluster.SchedulerConfiguration{}) },
 	} {
 		write(put)
 		if got := NewestForPlans(s.Read()); got != index {

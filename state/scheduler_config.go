@@ -4,18 +4,18 @@ import (
 	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
 // SchedulerConfig returns the configuration of the scheduler: the stored one, or else the default. It is
 // never nil.
-func SchedulerConfig(tx Reader) *admin.SchedulerConfiguration {
+func SchedulerConfig(tx Reader) *cluster.SchedulerConfiguration {
 	stored := schema.SchedulerConfig.Get(tx, schema.OnlySchedulerConfig)
 	if stored != nil {
 		return stored
 	}
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	return &config
 }
 
@@ -43,7 +43,7 @@ func MemoryOversubscribed(tx Reader, pool string) bool {
 // SchedulerConfigSet stores the configuration of the scheduler. If jobs of more types may displace
 // allocations by it, it unblocks the evaluations that wait for capacity. The error is of kind conflict if the
 // request demands another version than the stored one.
-func SchedulerConfigSet(tx *WriteTx, p *admin.SchedulerConfigRequest) error {
+func SchedulerConfigSet(tx *WriteTx, p *cluster.SchedulerConfigRequest) error {
 	config := p.Config
 	config.Canonicalize()
 	err := validate.SchedulerConfig(&config)

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-func setConfig(index uint64, algorithm string) *admin.SchedulerConfigRequest {
-	return &admin.SchedulerConfigRequest{
+func setConfig(index uint64, algorithm string) *cluster.SchedulerConfigRequest {
+	return &cluster.SchedulerConfigRequest{
 		CAS: true,
-		Config: admin.SchedulerConfiguration{
+		Config: cluster.SchedulerConfiguration{
 			SchedulerAlgorithm: algorithm,
 			Indexes:            structs.Indexes{ModifyIndex: index},
 		},
@@ -19,14 +19,14 @@ func setConfig(index uint64, algorithm string) *admin.SchedulerConfigRequest {
 
 func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *admin.SchedulerConfiguration { return SchedulerConfig(w.s.Read()) }
-	if got := *read(); got != admin.DefaultSchedulerConfiguration() {
+	read := func() *cluster.SchedulerConfiguration { return SchedulerConfig(w.s.Read()) }
+	if got := *read(); got != cluster.DefaultSchedulerConfiguration() {
 		t.Errorf("the default is %+v", got)
 	}
 	wantKind(t, try(w, SchedulerConfigSet, setConfig(3, "spread")), structs.KindConflict)
 	do(w, SchedulerConfigSet, setConfig(0, ""))
 	first := read()
-	if first.SchedulerAlgorithm != admin.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
+	if first.SchedulerAlgorithm != cluster.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
 		first.PreemptionConfig.SystemSchedulerEnabled {
 		t.Errorf("got %+v", first)
 	}
@@ -50,9 +50,9 @@ func TestSchedulerConfigSet_RejectsWhatBerthCannotDo(t *testing.T) {
 }
 
 // preempting returns a request that lets jobs of all types displace others, or of none.
-func preempting(all bool) *admin.SchedulerConfigRequest {
-	return &admin.SchedulerConfigRequest{Config: admin.SchedulerConfiguration{
-		PreemptionConfig: admin.PreemptionConfig{
+func preempting(all bool) *cluster.SchedulerConfigRequest {
+	return &cluster.SchedulerConfigRequest{Config: cluster.SchedulerConfiguration{
+		PreemptionConfig: cluster.PreemptionConfig{
 			SystemSchedulerEnabled:   all,
 			SysBatchSchedulerEnabled: all,
 			BatchSchedulerEnabled:    all,

@@ -23,9 +23,8 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	"berth/structs/storage"
 	"berth/tools/codecgen"
@@ -49,32 +48,32 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.index,
 		}},
 	})
-	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: "prod"},
+	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: "prod"},
 	})
 	w.quota(&quota.Bounds{Allocations: 3})
 	w.name("team", "prod")
-	do(w, NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: "gpu"}})
+	do(w, NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}))
-	do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 20 * time.Second})
-	do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
-	do(w, AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()})
+	do(w, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 20 * time.Second})
+	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")
-	word := &nodeloss.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
+	word := &cluster.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
-	do(w, FencePinsChange, &nodeloss.NodeFencePinRequest{
+	do(w, FencePinsChange, &cluster.NodeFencePinRequest{
 		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
 	})
 	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
-	do(w, trust.SecretsSealed, &admin.SecretsSealedRequest{Now: 1})
+	do(w, trust.SecretsSealed, &cluster.SecretsSealedRequest{Now: 1})
 	do(w, VariablePut, aVariable("app/db"))
 	do(w, trust.AuthoritySet, anAuthority("ca"))
 	do(w, trust.JoinTokenPut, aJoinToken("t", 2))
@@ -141,11 +140,11 @@ func addAccess(w *fixture) {
 		schema.HostClaims.Put(tx, &storage.TaskGroupHostVolumeClaim{
 			ID: "c", Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "hv", VolumeName: "data",
 		})
-		schema.ClusterTimes.Put(tx, &admin.ClusterTime{
-			Time: 7, Ahead: time.Hour, Since: 5, Agreed: 6, Jumps: []admin.ClockJump{{Since: 1, At: 2, By: 3}},
+		schema.ClusterTimes.Put(tx, &cluster.ClusterTime{
+			Time: 7, Ahead: time.Hour, Since: 5, Agreed: 6, Jumps: []cluster.ClockJump{{Since: 1, At: 2, By: 3}},
 		})
 		schema.ACLDeletedTokens.Put(tx, &access.DeletedToken{AccessorID: "t", Time: 1, End: 2})
-		schema.WrongClocks.Put(tx, &admin.WrongClock{ServerID: "s", Server: "s.global", Ahead: time.Hour})
+		schema.WrongClocks.Put(tx, &cluster.WrongClock{ServerID: "s", Server: "s.global", Ahead: time.Hour})
 		return nil
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // aVariable is a write of a variable.
@@ -142,8 +142,8 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: "prod"},
+	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: "prod"},
 	})
 	inProd := func() *access.VariableChange {
 		p := aVariable("a")
@@ -151,8 +151,8 @@ func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 		return p
 	}
 	do(w, VariablePut, inProd())
-	err := try(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
+	err := try(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
 	wantKind(t, err, structs.KindPrecondition)
 	do(w, VariableDelete, inProd())
-	do(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
+	do(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
 }

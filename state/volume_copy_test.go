@@ -8,7 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // copying adds the volume "source" with changes, and requests "v" as its copy.
@@ -86,7 +86,7 @@ func TestVolumeDelete_HidesCopiesOfOtherNamespaces(t *testing.T) {
 	secret.CloneID = "ext-source"
 	creating(secret)
 	secret.CloneSource = csi.CloneSource(w.s.Read(), secret)
-	w.applyNamespace(&admin.Namespace{Name: "other"})
+	w.applyNamespace(&cluster.Namespace{Name: "other"})
 	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{secret},
 		WriteOptions: w.now(),

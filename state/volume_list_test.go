@@ -14,7 +14,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestVolumeStubs_EqualThoseOfEachVolume compares the fast path with the plain one for any order of volumes.
@@ -74,8 +74,8 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		must(t, lifecycle.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
-		must(t, namespaces.NamespaceApply(tx, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: "else"},
+		must(t, namespaces.NamespaceApply(tx, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: "else"},
 		}))
 		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {

@@ -10,7 +10,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // needKey makes a root key active, unless there is one of that ID.
@@ -90,8 +90,8 @@ func (w *fixture) plain(id string) *structs.CSIVolume {
 	return csi.Volume(w.s.Read(), "default", id)
 }
 
-func sealedRow(v *structs.CSIVolume) *admin.SealedRow {
-	return &admin.SealedRow{
+func sealedRow(v *structs.CSIVolume) *cluster.SealedRow {
+	return &cluster.SealedRow{
 		Namespace:   v.Namespace,
 		VolumeID:    v.ID,
 		ModifyIndex: v.ModifyIndex,
@@ -110,8 +110,8 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		Volumes:      []*structs.CSIVolume{changed},
 		WriteOptions: w.now(),
 	})
-	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{
-		Rows: []*admin.SealedRow{sealedRow(old), sealedRow(now)},
+	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{
+		Rows: []*cluster.SealedRow{sealedRow(old), sealedRow(now)},
 	})
 	sealed := csi.Volume(w.s.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
@@ -144,7 +144,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	})
 	row := sealedRow(csi.Volume(w.s.Read(), "default", "v"))
 	row.Deletion = &structs.Sealed{KeyID: "k1", Data: []byte("stored")}
-	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{Rows: []*admin.SealedRow{row}})
+	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{row}})
 	v := csi.Volume(w.s.Read(), "default", "v")
 	if v.Secrets != nil || v.Deletion.Secrets != nil || string(v.Deletion.SealedSecrets.Data) != "stored" {
 		t.Errorf("the volume is %+v", v)
@@ -155,11 +155,11 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	w := threeNodes(t, true)
 	w.needKey("k1")
 	v := w.plain("v")
-	request := &admin.SecretsSealedRequest{Now: 1}
+	request := &cluster.SecretsSealedRequest{Now: 1}
 	if err := try(w, trust.SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	seal := &admin.SecretsSealRequest{Rows: []*admin.SealedRow{sealedRow(v)}}
+	seal := &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{sealedRow(v)}}
 	do(w, trust.SecretsSeal, seal)
 	do(w, trust.SecretsSealed, request)
 	mark := trust.SecretsMark(w.s.Read())
@@ -171,8 +171,8 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 		t.Error("a mark was put again")
 	}
 	// The entries before a later seal have plain secrets, too.
-	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{
-		Rows: []*admin.SealedRow{sealedRow(w.plain("later"))},
+	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{
+		Rows: []*cluster.SealedRow{sealedRow(w.plain("later"))},
 	})
 	if trust.SecretsMark(w.s.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
@@ -182,7 +182,7 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	w := threeNodes(t, true)
 	v := w.plain("v")
-	request := &admin.SecretsSealRequest{Rows: []*admin.SealedRow{sealedRow(v)}}
+	request := &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{sealedRow(v)}}
 	wantKind(t, try(w, trust.SecretsSeal, request), structs.KindUnavailable)
 	if v := csi.Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
@@ -201,11 +201,11 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 		WriteOptions:  w.now(),
 	})
 	places := map[string]int{}
-	request := &admin.ResealRequest{}
+	request := &cluster.ResealRequest{}
 	w.needKey("k2")
 	for v := range trust.SealedValues(w.s.Read()) {
 		places[v.Table+" "+v.Place]++
-		request.Values = append(request.Values, admin.ResealedValue{
+		request.Values = append(request.Values, cluster.ResealedValue{
 			Table: v.Table,
 			Key:   v.Key,
 			Place: v.Place,
@@ -234,7 +234,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
 		t.Errorf("the attachment has %+v", a.SealedSecrets)
 	}
-	remove := &admin.RootKeyRemoveRequest{KeyID: "k1"}
+	remove := &cluster.RootKeyRemoveRequest{KeyID: "k1"}
 	if err := try(w, trust.RootKeyRemove, remove); err != nil {
 		t.Errorf("the key that nothing needs stays: %v", err)
 	}

@@ -15,7 +15,7 @@
 //
 // Requests that change nothing and answer with more than rows are here too: the dry run and the check of a
 // job, the reasons for which a job or a volume waits, and searches. Rows and requests to which no type here
-// refers are in packages below, which follow the same rules: access, admin, storage and others
+// refers are in packages below, which follow the same rules: access, cluster, storage and others
 // (codecgen.WirePackages). The packages capacity, defaults, jobdiff and validate compute with the types.
 //
 // The package knows no store, no network and no clock.

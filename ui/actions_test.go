@@ -11,7 +11,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/ui/actions"
 	"berth/ui/pages"
 )
@@ -20,9 +20,9 @@ import (
 // sent.
 func TestActions_AreConfirmedWithTheWordsOfTheCommand(t *testing.T) {
 	h, servers := newPage(t)
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Answer(servers, cluster.NodeFenceStatus, *lostNode())
 	answerDetach(servers)
-	reads := []string{nodeloss.NodeFenceStatus.Name, structs.CSIVolumeGet.Name, structs.NodeGet.Name}
+	reads := []string{cluster.NodeFenceStatus.Name, structs.CSIVolumeGet.Name, structs.NodeGet.Name}
 	for _, a := range actions.All {
 		to := offer(a.Name, actions.Target{Namespace: "team", ID: "thing-1", NodeID: "node-1", Created: 5}, "").To
 		resp, body := get(t, h, to)
@@ -57,7 +57,7 @@ func answerDetach(servers *apitest.Caller) {
 // second agent may be a copy of it.
 func TestActions_NameTheMachineThatIsLost(t *testing.T) {
 	h, servers := newPage(t)
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Answer(servers, cluster.NodeFenceStatus, *lostNode())
 	answerDetach(servers)
 	for name, must := range map[string]string{"confirm-lost": "be off", "force-detach": "write no more"} {
 		_, body := get(t, h, offer(name, actions.Target{ID: "n1", NodeID: "n1", Created: 5}, "").To)
@@ -223,16 +223,16 @@ func TestActions_FollowTheState(t *testing.T) {
 }
 
 // lostNode is the state of a node that is down and has a claim and a fence device.
-func lostNode() *nodeloss.NodeFenceStatusResponse {
-	return &nodeloss.NodeFenceStatusResponse{
+func lostNode() *cluster.NodeFenceStatusResponse {
+	return &cluster.NodeFenceStatusResponse{
 		NodeID: "n1",
 		Name:   "alpha",
 		Status: structs.NodeDown,
 		Epoch:  7,
-		Devices: []*nodeloss.FenceDevice{
-			{Name: "board", Scope: nodeloss.FencePower},
+		Devices: []*cluster.FenceDevice{
+			{Name: "board", Scope: cluster.FencePower},
 		},
-		Claims: []*nodeloss.LostClaim{{
+		Claims: []*cluster.LostClaim{{
 			CSIClaimKey: structs.CSIClaimKey{VolumeID: "data", Namespace: "team"},
 			JobID:       "web",
 		}},
@@ -242,10 +242,10 @@ func lostNode() *nodeloss.NodeFenceStatusResponse {
 // A word about a lost node needs a reason, names the loss that the page has shown, and leads back.
 func TestActions_ConfirmALossWithAReason(t *testing.T) {
 	h, servers := newPage(t)
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Answer(servers, cluster.NodeFenceStatus, *lostNode())
 	answerDetach(servers)
-	var words []*nodeloss.NodeFenceRequest
-	apitest.On(servers, nodeloss.NodeConfirmLost, func(_ context.Context, q *nodeloss.NodeFenceRequest) (
+	var words []*cluster.NodeFenceRequest
+	apitest.On(servers, cluster.NodeConfirmLost, func(_ context.Context, q *cluster.NodeFenceRequest) (
 		*structs.Empty, error,
 	) {
 		words = append(words, q)
@@ -277,7 +277,7 @@ func TestActions_ConfirmALossWithAReason(t *testing.T) {
 
 	up := lostNode()
 	up.Status = structs.NodeReady
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *up)
+	apitest.Answer(servers, cluster.NodeFenceStatus, *up)
 	resp, body = get(t, h, to)
 	wants(t, body, "node alpha is ready: its lease and grace have not ended")
 	if resp.StatusCode != http.StatusPreconditionFailed {
@@ -302,9 +302,9 @@ func TestActions_ThatForceNeedAReason(t *testing.T) {
 // An action that the operator socket of the leader alone takes names both ways to do it there.
 func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
 	h, servers := newPage(t)
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Answer(servers, cluster.NodeFenceStatus, *lostNode())
 	answerDetach(servers)
-	apitest.Fail(servers, nodeloss.NodeConfirmLost, &structs.Error{
+	apitest.Fail(servers, cluster.NodeConfirmLost, &structs.Error{
 		Kind: structs.KindDenied, Text: "only over the operator socket of server s1", Socket: "/run/b.sock",
 	})
 	form := url.Values{"do": {"confirm-lost"}, "id": {"n1"}, "reason": {"I have cut its power"}}
@@ -319,18 +319,18 @@ func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
 // A node has a fence where a device of the servers fences it. The servers would reject any other one.
 func TestActions_FenceWithADeviceAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		devices []*nodeloss.FenceDevice
+		devices []*cluster.FenceDevice
 		want    bool
 	}{
 		"none":         {nil, false},
-		"power":        {[]*nodeloss.FenceDevice{{Scope: nodeloss.FencePower}}, true},
-		"other volume": {[]*nodeloss.FenceDevice{{Scope: nodeloss.FenceStorage}}, false},
-		"its volume":   {[]*nodeloss.FenceDevice{{Scope: nodeloss.FenceStorage, Covers: 1}}, true},
+		"power":        {[]*cluster.FenceDevice{{Scope: cluster.FencePower}}, true},
+		"other volume": {[]*cluster.FenceDevice{{Scope: cluster.FenceStorage}}, false},
+		"its volume":   {[]*cluster.FenceDevice{{Scope: cluster.FenceStorage, Covers: 1}}, true},
 	} {
 		h, servers := newPage(t)
 		lost := lostNode()
 		lost.Devices = c.devices
-		apitest.Answer(servers, nodeloss.NodeFenceStatus, *lost)
+		apitest.Answer(servers, cluster.NodeFenceStatus, *lost)
 		n := &structs.NodeDetail{Node: structs.Node{ID: "n1", Name: "alpha", Status: structs.NodeDown}}
 		apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{Node: n})
 		apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{

@@ -9,19 +9,19 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // loseNode makes n1 a node that is down and has volumes, one claim for each. It returns the number of
 // explanations that the page asks for.
 func loseNode(
-	t *testing.T, servers *apitest.Caller, devices []*nodeloss.FenceDevice, volumes ...string,
+	t *testing.T, servers *apitest.Caller, devices []*cluster.FenceDevice, volumes ...string,
 ) *atomic.Int64 {
 	t.Helper()
 	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{
 		Nodes: []*structs.NodeListStub{{ID: "n1", Name: "alpha", Status: structs.NodeDown}},
 	})
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{Devices: devices})
+	apitest.Answer(servers, cluster.NodeFenceStatus, cluster.NodeFenceStatusResponse{Devices: devices})
 	var held []*structs.VolumeClaimStub
 	for _, v := range volumes {
 		held = append(held, &structs.VolumeClaimStub{Namespace: "team", VolumeID: v, AllocID: "a1", JobID: "web"})
@@ -60,7 +60,7 @@ func TestProblems_HaveTheVolumesOfLostNodes(t *testing.T) {
 	}
 
 	// The servers name no remedy, and there is a device.
-	loseNode(t, servers, []*nodeloss.FenceDevice{{Scope: nodeloss.FencePower}}, "data")
+	loseNode(t, servers, []*cluster.FenceDevice{{Scope: cluster.FencePower}}, "data")
 	_, body = get(t, h, "/ui/slow")
 	wants(t, body, "if the machine is off: berth node confirm-lost -reason &#34;...&#34; n1")
 }
@@ -119,13 +119,13 @@ func TestProblems_AdviseAFenceWithADeviceAlone(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)
 	loseNode(t, servers, nil)
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Answer(servers, cluster.NodeFenceStatus, *lostNode())
 	_, body := get(t, h, "/ui/")
 	wants(t, body, "a fence releases them", "berth node fence -dry-run n1")
 
 	without := lostNode()
 	without.Devices = nil
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, *without)
+	apitest.Answer(servers, cluster.NodeFenceStatus, *without)
 	_, body = get(t, h, "/ui/")
 	wants(t, body, "no fence device of the servers matches the node; if the machine is off",
 		"berth node confirm-lost -reason &#34;...&#34; n1")

@@ -9,8 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -24,7 +23,7 @@ func quietCluster(servers *apitest.Caller) {
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
 	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
 	apitest.Answer(servers, storage.UsageList, storage.VolumeUsageResponse{})
-	apitest.Answer(servers, admin.AutopilotHealth, admin.AutopilotHealthResponse{})
+	apitest.Answer(servers, cluster.AutopilotHealth, cluster.AutopilotHealthResponse{})
 }
 
 func TestProblems_SaysThatNothingIsWrong(t *testing.T) {
@@ -44,10 +43,10 @@ func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
 	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{
 		Nodes: []*structs.NodeListStub{{ID: "0a1b2c3d-node", Name: "n1", Status: structs.NodeDown}},
 	})
-	apitest.Answer(servers, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{
-		Claims:  []*nodeloss.LostClaim{{}, {}},
-		Devices: []*nodeloss.FenceDevice{{Scope: nodeloss.FencePower}},
-		Runs:    []*nodeloss.FenceRun{{State: nodeloss.FenceFailed, Reason: "the board does not answer"}},
+	apitest.Answer(servers, cluster.NodeFenceStatus, cluster.NodeFenceStatusResponse{
+		Claims:  []*cluster.LostClaim{{}, {}},
+		Devices: []*cluster.FenceDevice{{Scope: cluster.FencePower}},
+		Runs:    []*cluster.FenceRun{{State: cluster.FenceFailed, Reason: "the board does not answer"}},
 	})
 	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
 		Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "team", State: "ready", Waiting: 2}},
@@ -113,10 +112,10 @@ func TestProblems_NamesTheKindsThatItCannotRead(t *testing.T) {
 func TestProblems_NamesASettingThatTheServersDoNotHaveAlike(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)
-	apitest.Answer(servers, admin.AutopilotHealth, admin.AutopilotHealthResponse{
-		Differences: []*admin.SettingDifference{{
+	apitest.Answer(servers, cluster.AutopilotHealth, cluster.AutopilotHealthResponse{
+		Differences: []*cluster.SettingDifference{{
 			Setting: "tls.mode",
-			Servers: []admin.ServerSetting{{Server: "s1", Value: "require"}, {Server: "s2", Value: "prefer"}},
+			Servers: []cluster.ServerSetting{{Server: "s1", Value: "require"}, {Server: "s2", Value: "prefer"}},
 		}},
 	})
 	_, body := get(t, h, "/ui/")
@@ -127,7 +126,7 @@ func TestProblems_NamesASettingThatTheServersDoNotHaveAlike(t *testing.T) {
 func TestProblems_SaysThatDifferencesAreDenied(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)
-	apitest.Fail(servers, admin.AutopilotHealth, structs.Deniedf("this needs operator: read"))
+	apitest.Fail(servers, cluster.AutopilotHealth, structs.Deniedf("this needs operator: read"))
 	_, body := get(t, h, "/ui/")
 	wants(t, body, "Not known: differences between servers: this needs operator: read")
 }
@@ -138,7 +137,7 @@ func TestProblems_ReadsFewRows(t *testing.T) {
 	servers.Take()
 	get(t, h, "/ui/")
 	get(t, h, "/ui/slow")
-	bounded := []string{storage.UsageList.Name, admin.AutopilotHealth.Name} // by what they are about
+	bounded := []string{storage.UsageList.Name, cluster.AutopilotHealth.Name} // by what they are about
 	for _, c := range servers.Take() {
 		q, ok := c.Request.(interface{ Query() *structs.QueryOptions })
 		if ok && !slices.Contains(bounded, c.Method) && (q.Query().PerPage < 1 || q.Query().PerPage > maxPerPage) {

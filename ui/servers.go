@@ -5,12 +5,12 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // readServers returns the servers of the cluster, as the gossip of the agent has them. An agent without a
 // server has no gossip: it asks the leader, which names no datacenters.
-func readServers(ctx context.Context, c *api.Client) (all []*admin.AgentMember, err error) {
+func readServers(ctx context.Context, c *api.Client) (all []*cluster.AgentMember, err error) {
 	known, err := c.AgentMembers(ctx)
 	if err == nil {
 		return known.Members, nil
@@ -24,7 +24,7 @@ func readServers(ctx context.Context, c *api.Client) (all []*admin.AgentMember, 
 		return nil, err
 	}
 	for _, s := range health.Servers {
-		all = append(all, &admin.AgentMember{
+		all = append(all, &cluster.AgentMember{
 			Name:   s.Name,
 			Status: s.SerfStatus,
 			Tags:   map[string]string{"rpc_addr": s.Address},

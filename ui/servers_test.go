@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // nodeAlone is an agent without a server.
@@ -17,7 +17,7 @@ type nodeAlone struct{ apitest.Agent }
 
 func newNodeAlone() *nodeAlone { return &nodeAlone{apitest.Agent{SelfIs: &api.AgentSelf{}}} }
 
-func (*nodeAlone) Members(context.Context) ([]*admin.AgentMember, error) {
+func (*nodeAlone) Members(context.Context) ([]*cluster.AgentMember, error) {
 	return nil, structs.Preconditionf("this agent runs no server")
 }
 
@@ -25,11 +25,12 @@ func TestServers_AreThoseOfTheLeaderAtANodeAlone(t *testing.T) {
 	servers := &apitest.Caller{}
 	quietCluster(servers)
 	h := pageOf(servers, newNodeAlone())
-	apitest.Answer(servers, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
-	apitest.Answer(servers, admin.AutopilotHealth, admin.AutopilotHealthResponse{Servers: []*admin.ServerHealth{
-		{Name: "s1", Address: "10.0.0.1:4747", SerfStatus: "alive"},
-		{Name: "s2", Address: "10.0.0.2:4747", SerfStatus: "failed"},
-	}})
+	apitest.Answer(servers, cluster.StatusLeader, cluster.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(servers, cluster.AutopilotHealth,
+		cluster.AutopilotHealthResponse{Servers: []*cluster.ServerHealth{
+			{Name: "s1", Address: "10.0.0.1:4747", SerfStatus: "alive"},
+			{Name: "s2", Address: "10.0.0.2:4747", SerfStatus: "failed"},
+		}})
 	_, body := get(t, h, "/ui/topology")
 	wants(t, body, "The cluster", "s1", "alive, leads", "s2", "failed")
 	_, body = get(t, h, "/ui/")
@@ -43,8 +44,8 @@ func TestTopology_WithoutTheRightToReadServers(t *testing.T) {
 	servers := &apitest.Caller{}
 	quietCluster(servers)
 	h := pageOf(servers, newNodeAlone())
-	apitest.Fail(servers, admin.AutopilotHealth, structs.Deniedf("the token may not read the servers"))
-	apitest.Answer(servers, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Fail(servers, cluster.AutopilotHealth, structs.Deniedf("the token may not read the servers"))
+	apitest.Answer(servers, cluster.StatusLeader, cluster.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	resp, body := get(t, h, "/ui/topology")
 	wants(t, body, "the token may not read the servers", `type="password"`)
 	if resp.StatusCode != http.StatusForbidden {

@@ -7,7 +7,7 @@ import (
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/ui/actions"
 	"berth/ui/pages"
 	"berth/ui/views"
@@ -272,7 +272,7 @@ func showTopology(c *call) (*content, error) {
 	client := c.client("")
 
 	data := pages.Cluster{}
-	var servers []*admin.AgentMember
+	var servers []*cluster.AgentMember
 	var leader string
 	var nodes []*structs.NodeListStub
 	var denied error

@@ -12,7 +12,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/operator"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/ui/pages"
 )
 
@@ -172,13 +172,13 @@ func TestTopology_GroupsMachines(t *testing.T) {
 	servers := &apitest.Caller{}
 	agent := &apitest.Agent{
 		SelfIs: &api.AgentSelf{},
-		MembersAs: []*admin.AgentMember{
+		MembersAs: []*cluster.AgentMember{
 			{Name: "s1", Status: "alive", Tags: map[string]string{"dc": "east", "rpc_addr": "10.0.0.1:4747"}},
 			{Name: "s2", Status: "failed", Tags: map[string]string{"dc": "west", "rpc_addr": "10.0.0.2:4747"}},
 		},
 	}
 	h := pageOf(servers, agent)
-	apitest.Answer(servers, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(servers, cluster.StatusLeader, cluster.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{Nodes: []*structs.NodeListStub{
 		{ID: "3", Name: "c", Datacenter: "east", NodePool: "gpu", Status: structs.NodeDown},
 		{ID: "1", Name: "b", Datacenter: "east", NodePool: "default", Status: structs.NodeReady,

@@ -17,7 +17,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Keys check the certificates of connections: *peertls.Keys.
@@ -28,7 +28,7 @@ type Keys interface {
 
 // InStore makes the keys of a server ask its rows.
 func InStore(keys Keys, store *state.Store) {
-	keys.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
+	keys.SetRevoked(func(c cluster.CertificateRef) *cluster.Revocation {
 		return trust.Revoked(store.Read(), c)
 	})
 }
@@ -91,7 +91,7 @@ type Follower struct {
 	// News gets a value when the answer of Trusted has changed. It has a buffer of one.
 	News chan struct{}
 
-	known   atomic.Pointer[map[string]*admin.Revocation] // by ID
+	known   atomic.Pointer[map[string]*cluster.Revocation] // by ID
 	trusted atomic.Pointer[[]string]
 }
 
@@ -135,7 +135,7 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 	req.MinIndex = after
 	req.MaxWait = pollTime
 	req.AllowStale = after > 0
-	resp, err := rpc.Call(ctx, f.Caller, admin.CertificateRevocations, req)
+	resp, err := rpc.Call(ctx, f.Caller, cluster.CertificateRevocations, req)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 		return 0, nil // the server is behind, or the servers were restored
 	}
 
-	known := make(map[string]*admin.Revocation, len(resp.Revocations))
+	known := make(map[string]*cluster.Revocation, len(resp.Revocations))
 	for _, r := range resp.Revocations {
 		known[r.ID] = r
 	}
@@ -166,7 +166,7 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 }
 
 // revoked is a peertls.Revoked.
-func (f *Follower) revoked(c admin.CertificateRef) *admin.Revocation {
+func (f *Follower) revoked(c cluster.CertificateRef) *cluster.Revocation {
 	known := f.known.Load()
 	if known == nil {
 		return nil

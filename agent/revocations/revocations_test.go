@@ -14,7 +14,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // fakeKeys count the closings. Their certificate is the one of node n1.
@@ -33,13 +33,13 @@ func (k *fakeKeys) CloseRevoked() {
 }
 
 func (k *fakeKeys) isRevoked() bool {
-	return k.revoked(admin.CertificateRef{Role: admin.JoinNode, ID: "n1"}) != nil
+	return k.revoked(cluster.CertificateRef{Role: cluster.JoinNode, ID: "n1"}) != nil
 }
 
 // answers are the answers of servers, one for each request. The last request waits.
 type answers struct {
 	requests chan structs.QueryRequest
-	next     []func() (*admin.CertificateRevocationsResponse, error)
+	next     []func() (*cluster.CertificateRevocationsResponse, error)
 }
 
 func (a *answers) Call(ctx context.Context, _ string, req, resp any) error {
@@ -51,19 +51,19 @@ func (a *answers) Call(ctx context.Context, _ string, req, resp any) error {
 	answer, err := a.next[0]()
 	a.next = a.next[1:]
 	if err == nil {
-		*resp.(*admin.CertificateRevocationsResponse) = *answer
+		*resp.(*cluster.CertificateRevocationsResponse) = *answer
 	}
 	return err
 }
 
-func listAt(index uint64, ids ...string) func() (*admin.CertificateRevocationsResponse, error) {
-	return func() (*admin.CertificateRevocationsResponse, error) {
-		resp := &admin.CertificateRevocationsResponse{}
+func listAt(index uint64, ids ...string) func() (*cluster.CertificateRevocationsResponse, error) {
+	return func() (*cluster.CertificateRevocationsResponse, error) {
+		resp := &cluster.CertificateRevocationsResponse{}
 		resp.Index = index
 		for _, id := range ids {
-			resp.Revocations = append(resp.Revocations, &admin.Revocation{
-				ID:   admin.MachineRevocationID(admin.JoinNode, id),
-				Role: admin.JoinNode,
+			resp.Revocations = append(resp.Revocations, &cluster.Revocation{
+				ID:   cluster.MachineRevocationID(cluster.JoinNode, id),
+				Role: cluster.JoinNode,
 				Name: id,
 			})
 		}
@@ -73,12 +73,12 @@ func listAt(index uint64, ids ...string) func() (*admin.CertificateRevocationsRe
 
 func TestFollower_HoldsTheListOfTheServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := func() (*admin.CertificateRevocationsResponse, error) {
+		down := func() (*cluster.CertificateRevocationsResponse, error) {
 			return nil, structs.Unavailablef("no server")
 		}
 		servers := &answers{
 			requests: make(chan structs.QueryRequest),
-			next: []func() (*admin.CertificateRevocationsResponse, error){
+			next: []func() (*cluster.CertificateRevocationsResponse, error){
 				down,
 				listAt(5),
 				listAt(7, "n1"),
@@ -130,7 +130,7 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 		synctest.Wait()
 		before := keys.closed
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return trust.Revoke(tx, &admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: "n1"})
+			return trust.Revoke(tx, &cluster.CertificateRevokeRequest{Role: cluster.JoinNode, Name: "n1"})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -194,16 +194,16 @@ func TestFollowRemoved_LooksAgainWithoutAChange(t *testing.T) {
 
 func TestFollower_TellsOfOtherAuthoritiesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trusting := func(index uint64, ids ...string) func() (*admin.CertificateRevocationsResponse, error) {
-			return func() (*admin.CertificateRevocationsResponse, error) {
-				resp := &admin.CertificateRevocationsResponse{Authorities: ids}
+		trusting := func(index uint64, ids ...string) func() (*cluster.CertificateRevocationsResponse, error) {
+			return func() (*cluster.CertificateRevocationsResponse, error) {
+				resp := &cluster.CertificateRevocationsResponse{Authorities: ids}
 				resp.Index = index
 				return resp, nil
 			}
 		}
 		servers := &answers{
 			requests: make(chan structs.QueryRequest),
-			next: []func() (*admin.CertificateRevocationsResponse, error){
+			next: []func() (*cluster.CertificateRevocationsResponse, error){
 				trusting(5), trusting(6, "a"), trusting(7, "a"), trusting(8, "b", "a"),
 			},
 		}

@@ -22,7 +22,7 @@ import (
 	"berth/internal/keyring"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
@@ -106,7 +106,7 @@ func (c *Caller) Take() []Recorded {
 // Agent is an agent whose methods return its fields.
 type Agent struct {
 	SelfIs    *api.AgentSelf
-	MembersAs []*admin.AgentMember
+	MembersAs []*cluster.AgentMember
 	HealthIs  *api.AgentHealth
 	// StatsAre is the result of HostStats for the node with the ID Node.
 	StatsAre *nodecalls.HostStats
@@ -171,7 +171,7 @@ func (a *Agent) Self() *api.AgentSelf {
 }
 
 // Members returns MembersAs.
-func (a *Agent) Members(context.Context) ([]*admin.AgentMember, error) {
+func (a *Agent) Members(context.Context) ([]*cluster.AgentMember, error) {
 	return a.MembersAs, nil
 }
 
@@ -190,7 +190,7 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 
 // ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
-	known := slices.ContainsFunc(a.MembersAs, func(m *admin.AgentMember) bool {
+	known := slices.ContainsFunc(a.MembersAs, func(m *cluster.AgentMember) bool {
 		return m.Name == node
 	})
 	if !known {
@@ -212,7 +212,7 @@ func (a *Agent) Leaves() []string {
 // Join joins the addresses of members in MembersAs. It is unavailable if none is one.
 func (a *Agent) Join(_ context.Context, addrs []string) (joined int, err error) {
 	for _, addr := range addrs {
-		known := slices.ContainsFunc(a.MembersAs, func(m *admin.AgentMember) bool {
+		known := slices.ContainsFunc(a.MembersAs, func(m *cluster.AgentMember) bool {
 			return m.Addr == addr
 		})
 		if known {

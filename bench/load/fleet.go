@@ -21,7 +21,7 @@ const mostAllocs = 5000
 // fleet has running servers with rows: size nodes with their half of the plugin, as many volumes, and
 // allocations with which these are claimed.
 type fleet struct {
-	*cluster
+	*testCluster
 	size int
 	cfg  *config // the settings of the operations
 	work *claimants
@@ -36,8 +36,8 @@ func startFleet(ctx context.Context, s servers, size int) (f *fleet, filled *row
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 1 << 14, DisableCompression: true}
 	f = &fleet{
-		cluster: c,
-		size:    size,
+		testCluster: c,
+		size:        size,
 		cfg: &config{
 			nodes:   size,
 			volumes: size,
@@ -54,7 +54,7 @@ func startFleet(ctx context.Context, s servers, size int) (f *fleet, filled *row
 
 func (f *fleet) close() error {
 	f.http.CloseIdleConnections()
-	return f.cluster.close()
+	return f.testCluster.close()
 }
 
 func (f *fleet) fill() (*row, error) {

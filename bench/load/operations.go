@@ -16,7 +16,7 @@ import (
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // preparation prepares an operation on servers with rows. If it returns no operation, it has done the work
@@ -64,7 +64,7 @@ func boundedTo(c *config, n int, op operation) operation {
 
 func ping(*config) (operation, error) {
 	return func(c *stdrpc.Client, _ int) error {
-		return call(c, admin.StatusPing, &structs.QueryRequest{})
+		return call(c, cluster.StatusPing, &structs.QueryRequest{})
 	}, nil
 }
 

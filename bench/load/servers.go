@@ -17,7 +17,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // agent is one server, a process that this program has started.
@@ -32,7 +32,7 @@ type agent struct {
 }
 
 // cluster has running servers and the folder with their data.
-type cluster struct {
+type testCluster struct {
 	dir    string
 	agents []*agent
 }
@@ -48,12 +48,12 @@ type servers struct {
 
 // startCluster starts servers, and waits until they have a leader and know each other. Without an error the
 // caller calls close.
-func startCluster(ctx context.Context, s servers) (*cluster, error) {
+func startCluster(ctx context.Context, s servers) (*testCluster, error) {
 	dir, err := os.MkdirTemp("", "berth-bench")
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir}
+	c := &testCluster{dir: dir}
 	err = c.start(ctx, s)
 	if err != nil {
 		err = errors.Join(err, c.close())
@@ -62,7 +62,7 @@ func startCluster(ctx context.Context, s servers) (*cluster, error) {
 	return c, nil
 }
 
-func (c *cluster) start(ctx context.Context, s servers) error {
+func (c *testCluster) start(ctx context.Context, s servers) error {
 	ports, err := freePorts(3 * s.n)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func freePorts(n int) (ports []int, err error) {
 
 // config returns the configuration file of an agent. The lease is long, because the nodes of a load send only
 // heartbeats that are measured.
-func (c *cluster) config(a *agent, s servers) string {
+func (c *testCluster) config(a *agent, s servers) string {
 	_, http, _ := net.SplitHostPort(a.http)
 	_, rpc, _ := net.SplitHostPort(a.rpc)
 	_, serf, _ := net.SplitHostPort(a.serf)
@@ -126,7 +126,7 @@ func (c *cluster) config(a *agent, s servers) string {
 		s.tls.settings()
 }
 
-func (c *cluster) run(ctx context.Context, a *agent, s servers) error {
+func (c *testCluster) run(ctx context.Context, a *agent, s servers) error {
 	file := filepath.Join(c.dir, a.name+".hcl")
 	if err := os.WriteFile(file, []byte(c.config(a, s)), 0o600); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *cluster) run(ctx context.Context, a *agent, s servers) error {
 }
 
 // close ends the servers, waits for them, and removes their data.
-func (c *cluster) close() error {
+func (c *testCluster) close() error {
 	for _, a := range c.agents {
 		if a.pid != "" {
 			_ = a.cmd.Process.Kill() // an error means that it has ended
@@ -172,7 +172,7 @@ func (c *cluster) close() error {
 // patience bounds the time until the servers have a leader.
 const patience = 60 * time.Second
 
-func (c *cluster) await(ctx context.Context) error {
+func (c *testCluster) await(ctx context.Context) error {
 	var last error
 	end := time.Now().Add(patience)
 	for ; time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
@@ -193,7 +193,7 @@ func (c *cluster) await(ctx context.Context) error {
 }
 
 // ready returns nil if every server knows the same leader and all other servers.
-func (c *cluster) ready() error {
+func (c *testCluster) ready() error {
 	leader := ""
 	for _, a := range c.agents {
 		l, peers, err := a.status()
@@ -214,17 +214,17 @@ func (a *agent) status() (leader string, peers int, err error) {
 		return "", 0, err
 	}
 	defer client.Close()
-	var l admin.StatusLeaderResponse
-	var p admin.StatusPeersResponse
-	if err := client.Call(admin.StatusLeader.Name, &structs.QueryRequest{}, &l); err != nil {
+	var l cluster.StatusLeaderResponse
+	var p cluster.StatusPeersResponse
+	if err := client.Call(cluster.StatusLeader.Name, &structs.QueryRequest{}, &l); err != nil {
 		return "", 0, err
 	}
-	err = client.Call(admin.StatusPeers.Name, &structs.QueryRequest{}, &p)
+	err = client.Call(cluster.StatusPeers.Name, &structs.QueryRequest{}, &p)
 	return l.Leader, len(p.Peers), err
 }
 
 // leader returns the number of the leading server.
-func (c *cluster) leader() (int, error) {
+func (c *testCluster) leader() (int, error) {
 	for i, a := range c.agents {
 		if l, _, err := a.status(); err == nil && l == a.rpc {
 			return i, nil
@@ -233,7 +233,7 @@ func (c *cluster) leader() (int, error) {
 	return 0, errors.New("no server leads")
 }
 
-func (c *cluster) addresses() (rpc []string) {
+func (c *testCluster) addresses() (rpc []string) {
 	for _, a := range c.agents {
 		rpc = append(rpc, a.rpc)
 	}
@@ -241,7 +241,7 @@ func (c *cluster) addresses() (rpc []string) {
 }
 
 // usage returns the usage of the servers so far.
-func (c *cluster) usage() usage {
+func (c *testCluster) usage() usage {
 	u := usage{written: diskOf(c.dir)}
 	for _, a := range c.agents {
 		u.cpu = append(u.cpu, cpuOf(a.pid))

@@ -16,7 +16,7 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // TestMain runs the tests. A test starts this program again as the guard of a command, as berth does, and as
@@ -56,7 +56,7 @@ func newVariableStore(t *testing.T) *variableStore {
 	apitest.On(s.caller, access.VariableRenew, s.renew)
 	apitest.On(s.caller, access.VariableGet, s.get)
 	apitest.On(s.caller, access.VariableList, s.list)
-	apitest.Answer(s.caller, admin.NamespaceList, admin.NamespaceListResponse{})
+	apitest.Answer(s.caller, cluster.NamespaceList, cluster.NamespaceListResponse{})
 	s.addr = clitest.Serve(t, s.caller, clitest.NewAgent(t.TempDir()))
 	return s
 }

@@ -8,7 +8,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // shownID is the number of digits of an authority's ID in texts. Commands take each unique prefix.
@@ -137,7 +137,7 @@ func removeAuthority(ctx context.Context, c *command.Call) error {
 }
 
 // findAuthority returns the place of the authority whose ID begins with a prefix.
-func findAuthority(all []*admin.AuthorityStub, prefix string) (at int, err error) {
+func findAuthority(all []*cluster.AuthorityStub, prefix string) (at int, err error) {
 	found := 0
 	for i, a := range all {
 		if strings.HasPrefix(a.ID, prefix) {

@@ -15,7 +15,7 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // The files of a machine of a cluster whose servers are the authority.
@@ -100,7 +100,7 @@ func initAuthority(_ context.Context, c *command.Call) error {
 		region:    c.String("region"),
 		role:      pki.RoleServer,
 		id:        c.String("id"),
-		gossipKey: gossipkey.New(),
+		gossipKey: cluster.NewGossipKey(),
 	}
 
 	err = m.checkNew()

@@ -8,10 +8,10 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-// JoinTokenCommand returns the verbs on the tokens of a role, admin.JoinNode or admin.JoinServer.
+// JoinTokenCommand returns the verbs on the tokens of a role, cluster.JoinNode or cluster.JoinServer.
 func JoinTokenCommand(role string) command.Command {
 	verb := "berth " + role + " join-token "
 	return command.Command{
@@ -75,7 +75,7 @@ join". A certificate proves there what the token says.`,
 		Acts:  true,
 		Flags: introFlags(),
 		Run: func(ctx context.Context, c *command.Call) error {
-			return requestJoinToken(ctx, c, &admin.JoinTokenCreateRequest{Role: admin.JoinNode, Uses: 1})
+			return requestJoinToken(ctx, c, &cluster.JoinTokenCreateRequest{Role: cluster.JoinNode, Uses: 1})
 		},
 		Examples: "berth node intro create -node-name n1 -node-pool gpu -ttl 15m",
 	}},
@@ -83,7 +83,7 @@ join". A certificate proves there what the token says.`,
 
 // introFlags are those of a token of a node without its uses: the dialect has a pool in each of its tokens.
 func introFlags() (flags []command.Flag) {
-	for _, f := range joinTokenFlags(admin.JoinNode) {
+	for _, f := range joinTokenFlags(cluster.JoinNode) {
 		if f.Name == "node-pool" {
 			f.Default = structs.DefaultNodePool
 		}
@@ -112,7 +112,7 @@ func joinTokenFlags(role string) []command.Flag {
 		},
 	}
 
-	if role == admin.JoinServer {
+	if role == cluster.JoinServer {
 		return flags
 	}
 
@@ -133,7 +133,7 @@ func joinTokenFlags(role string) []command.Flag {
 }
 
 func createJoinToken(ctx context.Context, c *command.Call, role string) error {
-	r := &admin.JoinTokenCreateRequest{Role: role, Uses: int(c.Number("uses"))}
+	r := &cluster.JoinTokenCreateRequest{Role: role, Uses: int(c.Number("uses"))}
 	if r.Uses < 1 {
 		return command.BadUsage("-uses is %d; expected 1 or more", r.Uses)
 	}
@@ -141,9 +141,9 @@ func createJoinToken(ctx context.Context, c *command.Call, role string) error {
 }
 
 // requestJoinToken creates a token for a role and a number of machines with the other options.
-func requestJoinToken(ctx context.Context, c *command.Call, r *admin.JoinTokenCreateRequest) error {
+func requestJoinToken(ctx context.Context, c *command.Call, r *cluster.JoinTokenCreateRequest) error {
 	r.TTL = c.Duration("ttl")
-	if r.Role == admin.JoinNode {
+	if r.Role == cluster.JoinNode {
 		r.NodeName = c.String("node-name")
 		r.NodePool = c.String("node-pool")
 	}
@@ -163,7 +163,7 @@ func listJoinTokens(ctx context.Context, c *command.Call, role string) error {
 		return err
 	}
 
-	tokens := []*admin.JoinToken{}
+	tokens := []*cluster.JoinToken{}
 	for _, t := range all {
 		if t.Role == role {
 			tokens = append(tokens, t)

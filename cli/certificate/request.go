@@ -12,7 +12,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // requestCommand is berth tls cert request.
@@ -96,7 +96,7 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 		return fmt.Errorf("%w (-id)", err)
 	}
 
-	answer, err := api.RequestOperatorCertificate(ctx, c.API, &admin.OperatorCertificateRequest{
+	answer, err := api.RequestOperatorCertificate(ctx, c.API, &cluster.OperatorCertificateRequest{
 		CSR: csr,
 		TTL: c.Duration("ttl"),
 	})
@@ -121,8 +121,8 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 
 // askedOperator returns the identity of the options, in the region of the agent.
 func askedOperator(ctx context.Context, c *command.Call) (id pki.Identity, err error) {
-	if ttl := c.Duration("ttl"); ttl < time.Second || ttl > admin.MaxOperatorLife {
-		return id, command.BadUsage("-ttl is %s; expected a second to %s", ttl, admin.MaxOperatorLife)
+	if ttl := c.Duration("ttl"); ttl < time.Second || ttl > cluster.MaxOperatorLife {
+		return id, command.BadUsage("-ttl is %s; expected a second to %s", ttl, cluster.MaxOperatorLife)
 	}
 
 	id.Role = pki.RoleOperator

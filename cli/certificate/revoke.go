@@ -8,7 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var revokeCommand = command.Command{
@@ -88,7 +88,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("%d of -node, -server, -operator and -serial are given; expected one", given)
 	}
 
-	r := &admin.CertificateRevokeRequest{
+	r := &cluster.CertificateRevokeRequest{
 		Serial: c.String("serial"),
 		Reason: c.String("reason"),
 	}
@@ -110,13 +110,13 @@ func revoke(ctx context.Context, c *command.Call) error {
 }
 
 // tellRevocation fills in the machine or operator of a request, and says what the revocation does.
-func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRequest) error {
+func tellRevocation(ctx context.Context, c *command.Call, r *cluster.CertificateRevokeRequest) error {
 	switch {
 	case c.Given("node"):
-		r.Role = admin.JoinNode
+		r.Role = cluster.JoinNode
 		return tellNode(ctx, c, r)
 	case c.Given("server"):
-		r.Role = admin.JoinServer
+		r.Role = cluster.JoinServer
 		r.Name = c.String("server")
 		c.Printf("The servers and nodes close their connections with server %s and take no others.\n", r.Name)
 		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has " +
@@ -125,10 +125,10 @@ func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRe
 		c.Printf("(docs/operations/certificates.md).\n")
 		return nil
 	case c.Given("operator"):
-		r.Role = admin.RevokeOperator
+		r.Role = cluster.RevokeOperator
 		r.Name = c.String("operator")
 		c.Printf("The agents close the connections of the operator %s and take no others.\n", r.Name)
-		id := admin.MachineRevocationID(r.Role, r.Name)
+		id := cluster.MachineRevocationID(r.Role, r.Name)
 		c.Printf("Nobody can use the name until `berth tls unrevoke %s`.\n", id)
 		return nil
 	}
@@ -141,7 +141,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRe
 	return nil
 }
 
-func tellNode(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRequest) error {
+func tellNode(ctx context.Context, c *command.Call, r *cluster.CertificateRevokeRequest) error {
 	id, err := c.Resolve(ctx, "node", c.String("node"))
 	if structs.IsKind(err, structs.KindNotFound) {
 		r.Name = c.String("node")

@@ -6,24 +6,24 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
 // answerAutopilot keeps a configuration of autopilot, whose index grows with each change. Two servers are
 // healthy, and more than two voters are too few.
 func (w *Cluster) answerAutopilot() {
-	config := admin.DefaultAutopilotConfig()
+	config := cluster.DefaultAutopilotConfig()
 	config.ModifyIndex = 7
-	apitest.On(w.Caller, admin.AutopilotConfigGet,
-		func(context.Context, *structs.QueryRequest) (*admin.AutopilotConfigResponse, error) {
+	apitest.On(w.Caller, cluster.AutopilotConfigGet,
+		func(context.Context, *structs.QueryRequest) (*cluster.AutopilotConfigResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return &admin.AutopilotConfigResponse{Config: new(config)}, nil
+			return &cluster.AutopilotConfigResponse{Config: new(config)}, nil
 		})
 
-	apitest.On(w.Caller, admin.AutopilotConfigSet,
-		func(_ context.Context, r *admin.AutopilotConfigRequest) (*admin.AutopilotConfigSetResponse, error) {
+	apitest.On(w.Caller, cluster.AutopilotConfigSet,
+		func(_ context.Context, r *cluster.AutopilotConfigRequest) (*cluster.AutopilotConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if err := validate.AutopilotConfig(&r.Config); err != nil {
@@ -31,22 +31,22 @@ func (w *Cluster) answerAutopilot() {
 			}
 
 			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
-				return &admin.AutopilotConfigSetResponse{}, nil
+				return &cluster.AutopilotConfigSetResponse{}, nil
 			}
 
 			config = r.Config
 			config.ModifyIndex++
-			return &admin.AutopilotConfigSetResponse{Updated: true}, nil
+			return &cluster.AutopilotConfigSetResponse{Updated: true}, nil
 		})
 
-	apitest.On(w.Caller, admin.ClockGet, readClocks)
-	apitest.On(w.Caller, admin.ClockAccept,
-		func(context.Context, *admin.ClockAcceptRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, cluster.ClockGet, readClocks)
+	apitest.On(w.Caller, cluster.ClockAccept,
+		func(context.Context, *cluster.ClockAcceptRequest) (*structs.Empty, error) {
 			return &structs.Empty{}, nil
 		})
 
-	apitest.On(w.Caller, admin.AutopilotHealth,
-		func(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
+	apitest.On(w.Caller, cluster.AutopilotHealth,
+		func(context.Context, *structs.QueryRequest) (*cluster.AutopilotHealthResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return serversOfTwo(config.MinQuorum <= 2), nil
@@ -57,11 +57,11 @@ func (w *Cluster) answerAutopilot() {
 var clusterNow = time.Unix(1_800_000_000, 0)
 
 // readClocks returns the clocks of three servers, of which the leader and a second one were off for a week.
-func readClocks(context.Context, *structs.QueryRequest) (*admin.ClockResponse, error) {
+func readClocks(context.Context, *structs.QueryRequest) (*cluster.ClockResponse, error) {
 	const week = 7 * 24 * time.Hour
 	now := clusterNow
-	return &admin.ClockResponse{
-		ClusterTime: &admin.ClusterTime{
+	return &cluster.ClockResponse{
+		ClusterTime: &cluster.ClusterTime{
 			Time:   now.UnixNano(),
 			Ahead:  week,
 			Since:  now.Add(-20 * time.Minute).UnixNano(),
@@ -70,7 +70,7 @@ func readClocks(context.Context, *structs.QueryRequest) (*admin.ClockResponse, e
 		Now:        now.UnixNano(),
 		Wall:       now.Add(week).UnixNano(),
 		Quarantine: time.Hour,
-		Servers: []*admin.ServerClock{
+		Servers: []*cluster.ServerClock{
 			{ID: "s1", Name: "s1.global", Address: "10.0.0.1:4747", Leader: true},
 			{ID: "s2", Name: "s2.global", Address: "10.0.0.2:4747", Ahead: time.Second},
 			{ID: "s3", Name: "s3.global", Address: "10.0.0.3:4747", Ahead: -30 * time.Hour},
@@ -80,8 +80,8 @@ func readClocks(context.Context, *structs.QueryRequest) (*admin.ClockResponse, e
 }
 
 // serversOfTwo returns the health of two servers, of which the second may be unhealthy.
-func serversOfTwo(healthy bool) *admin.AutopilotHealthResponse {
-	second := &admin.ServerHealth{
+func serversOfTwo(healthy bool) *cluster.AutopilotHealthResponse {
+	second := &cluster.ServerHealth{
 		ID:          "s2",
 		Name:        "s2.global",
 		Address:     "10.0.0.2:4747",
@@ -99,19 +99,19 @@ func serversOfTwo(healthy bool) *admin.AutopilotHealthResponse {
 		second.LastContact = -1
 		second.Healthy = false
 	}
-	var differences []*admin.SettingDifference
+	var differences []*cluster.SettingDifference
 	if healthy { // the one does not make the other
-		differences = []*admin.SettingDifference{{
+		differences = []*cluster.SettingDifference{{
 			Setting: "tls.mode",
-			Servers: []admin.ServerSetting{{Server: "s1.global", Value: "require"}, {Server: "s2.global"}},
+			Servers: []cluster.ServerSetting{{Server: "s1.global", Value: "require"}, {Server: "s2.global"}},
 		}}
 	}
-	return &admin.AutopilotHealthResponse{
+	return &cluster.AutopilotHealthResponse{
 		Differences: differences,
 		Healthy:     healthy,
 		Leader:      "s1",
 		Voters:      []string{"s1", "s2"},
-		Servers: []*admin.ServerHealth{{
+		Servers: []*cluster.ServerHealth{{
 			ID:          "s1",
 			Name:        "s1.global",
 			Address:     "10.0.0.1:4747",

@@ -9,7 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // answerChanges answers the changes of the job fleet, once it is registered, and the dispatches and launches
@@ -28,8 +28,8 @@ func (w *Cluster) answerChanges() {
 	}
 
 	w.answerScale()
-	key := &admin.RootKeyMeta{KeyID: "k2"}
-	apitest.Answer(c, admin.KeyringRotate, admin.KeyringRotateResponse{Key: key})
+	key := &cluster.RootKeyMeta{KeyID: "k2"}
+	apitest.Answer(c, cluster.KeyringRotate, cluster.KeyringRotateResponse{Key: key})
 	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
 		*structs.JobRegisterResponse, error,
 	) {

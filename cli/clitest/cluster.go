@@ -17,7 +17,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/snaparchive"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
 )
@@ -121,8 +121,8 @@ func webJob() *structs.Job {
 
 // NewAgent returns the agent of the fake cluster. It writes logs and files below a folder.
 func NewAgent(logs string) *apitest.Agent {
-	member := func(name, addr string) *admin.AgentMember {
-		return &admin.AgentMember{
+	member := func(name, addr string) *cluster.AgentMember {
+		return &cluster.AgentMember{
 			Name:   name,
 			Addr:   addr,
 			Port:   4748,
@@ -157,7 +157,7 @@ func NewAgent(logs string) *apitest.Agent {
 			Member: member("s1.global", "10.0.0.1"),
 			Stats:  map[string]map[string]string{"client": {"node_id": Node1}},
 		},
-		MembersAs: []*admin.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
+		MembersAs: []*cluster.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
 		Node:      Node1,

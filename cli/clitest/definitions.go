@@ -8,7 +8,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // answerDefinitions answers for namespaces and node pools, which it keeps.
@@ -21,20 +21,20 @@ func (w *Cluster) answerDefinitions() {
 
 func (w *Cluster) answerNamespaces() {
 	c := w.Caller
-	all := map[string]*admin.Namespace{
+	all := map[string]*cluster.Namespace{
 		"default": {Name: "default", Description: "Ours"},
 		"prod": {
 			Name:         "prod",
 			Description:  "Production",
 			Meta:         map[string]string{"owner": "storage"},
-			Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
+			Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
 		},
 	}
 
-	apitest.On(c, admin.NamespaceList, func(_ context.Context, r *structs.QueryRequest) (
-		*admin.NamespaceListResponse, error,
+	apitest.On(c, cluster.NamespaceList, func(_ context.Context, r *structs.QueryRequest) (
+		*cluster.NamespaceListResponse, error,
 	) {
-		resp := &admin.NamespaceListResponse{}
+		resp := &cluster.NamespaceListResponse{}
 		for name, n := range command.Sorted(all) {
 			if strings.HasPrefix(name, r.Prefix) {
 				resp.Namespaces = append(resp.Namespaces, n)
@@ -43,24 +43,24 @@ func (w *Cluster) answerNamespaces() {
 		return resp, nil
 	})
 
-	apitest.On(c, admin.NamespaceGet, func(_ context.Context, r *admin.NamespaceGetRequest) (
-		*admin.NamespaceGetResponse, error,
+	apitest.On(c, cluster.NamespaceGet, func(_ context.Context, r *cluster.NamespaceGetRequest) (
+		*cluster.NamespaceGetResponse, error,
 	) {
 		n := all[r.Name]
 		if n == nil {
 			return nil, NotFound("namespace", r.Name)
 		}
-		return &admin.NamespaceGetResponse{Namespace: n}, nil
+		return &cluster.NamespaceGetResponse{Namespace: n}, nil
 	})
 
-	apitest.On(c, admin.NamespaceApply, func(_ context.Context, r *admin.NamespaceApplyRequest) (
+	apitest.On(c, cluster.NamespaceApply, func(_ context.Context, r *cluster.NamespaceApplyRequest) (
 		*structs.Empty, error,
 	) {
 		all[r.Definition.Name] = r.Definition
 		return &structs.Empty{}, nil
 	})
 
-	apitest.On(c, admin.NamespaceDelete, func(_ context.Context, r *admin.NamespaceDeleteRequest) (
+	apitest.On(c, cluster.NamespaceDelete, func(_ context.Context, r *cluster.NamespaceDeleteRequest) (
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {
@@ -74,51 +74,51 @@ func (w *Cluster) answerNamespaces() {
 
 func (w *Cluster) answerNodePools() {
 	c := w.Caller
-	all := map[string]*admin.NodePool{"all": {Name: "all", Description: "All nodes"}}
-	apitest.On(c, admin.NodePoolList, func(_ context.Context, r *structs.QueryRequest) (
-		*admin.NodePoolListResponse, error,
+	all := map[string]*cluster.NodePool{"all": {Name: "all", Description: "All nodes"}}
+	apitest.On(c, cluster.NodePoolList, func(_ context.Context, r *structs.QueryRequest) (
+		*cluster.NodePoolListResponse, error,
 	) {
-		resp := &admin.NodePoolListResponse{}
+		resp := &cluster.NodePoolListResponse{}
 		for _, p := range command.Sorted(all) {
 			resp.Pools = append(resp.Pools, p)
 		}
 
-		resp.Pools = slices.DeleteFunc(resp.Pools, func(p *admin.NodePool) bool {
+		resp.Pools = slices.DeleteFunc(resp.Pools, func(p *cluster.NodePool) bool {
 			return !strings.HasPrefix(p.Name, r.Prefix)
 		})
 		return resp, nil
 	})
 
-	apitest.On(c, admin.NodePoolGet, func(_ context.Context, r *admin.NodePoolGetRequest) (
-		*admin.NodePoolGetResponse, error,
+	apitest.On(c, cluster.NodePoolGet, func(_ context.Context, r *cluster.NodePoolGetRequest) (
+		*cluster.NodePoolGetResponse, error,
 	) {
 		p := all[r.Name]
 		if p == nil {
 			return nil, NotFound("node pool", r.Name)
 		}
-		return &admin.NodePoolGetResponse{Pool: p}, nil
+		return &cluster.NodePoolGetResponse{Pool: p}, nil
 	})
 
-	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{Jobs: []*structs.JobListStub{{
+	apitest.Answer(c, cluster.NodePoolJobs, structs.JobListResponse{Jobs: []*structs.JobListStub{{
 		ID:     "web",
 		Type:   "service",
 		Status: "running",
 	}}})
 
-	apitest.Answer(c, admin.NodePoolNodes, structs.NodeListResponse{Nodes: []*structs.NodeListStub{{
+	apitest.Answer(c, cluster.NodePoolNodes, structs.NodeListResponse{Nodes: []*structs.NodeListStub{{
 		ID:     Node1,
 		Name:   "one",
 		Status: "ready",
 	}}})
 
-	apitest.On(c, admin.NodePoolApply, func(_ context.Context, r *admin.NodePoolApplyRequest) (
+	apitest.On(c, cluster.NodePoolApply, func(_ context.Context, r *cluster.NodePoolApplyRequest) (
 		*structs.Empty, error,
 	) {
 		all[r.Pool.Name] = r.Pool
 		return &structs.Empty{}, nil
 	})
 
-	apitest.On(c, admin.NodePoolDelete, func(_ context.Context, r *admin.NodePoolDeleteRequest) (
+	apitest.On(c, cluster.NodePoolDelete, func(_ context.Context, r *cluster.NodePoolDeleteRequest) (
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {

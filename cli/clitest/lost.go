@@ -5,44 +5,44 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // answerLost answers the requests about the loss of a node, which had one run of each kind before.
 func (w *Cluster) answerLost() {
-	run := func(number uint64, kind, device, by string) *nodeloss.FenceRun {
+	run := func(number uint64, kind, device, by string) *cluster.FenceRun {
 		begun := nanosBefore(time.Hour)
-		return &nodeloss.FenceRun{
+		return &cluster.FenceRun{
 			NodeID: Node1,
 			Number: number,
 			Kind:   kind,
 			Device: device,
 			By:     by,
-			State:  nodeloss.FenceProved,
+			State:  cluster.FenceProved,
 			Begun:  begun,
 			Ended:  begun + int64(5*time.Second),
 		}
 	}
-	none := run(1, nodeloss.FenceByAgent, "", "")
-	none.State = nodeloss.FenceFailed
-	none.Cause = nodeloss.FenceCauseNoDevice
+	none := run(1, cluster.FenceByAgent, "", "")
+	none.State = cluster.FenceFailed
+	none.Cause = cluster.FenceCauseNoDevice
 	none.Reason = "no device of the servers fences the node"
-	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{
+	apitest.Answer(w.Caller, cluster.NodeFenceStatus, cluster.NodeFenceStatusResponse{
 		NodeID: Node1,
-		Runs: []*nodeloss.FenceRun{
-			run(4, nodeloss.FenceByLease, "", ""),
-			run(3, nodeloss.FenceByWord, "", "ann"),
-			run(2, nodeloss.FenceByAgent, "ipmi", "ann"),
+		Runs: []*cluster.FenceRun{
+			run(4, cluster.FenceByLease, "", ""),
+			run(3, cluster.FenceByWord, "", "ann"),
+			run(2, cluster.FenceByAgent, "ipmi", "ann"),
 			none,
 		},
 	})
-	apitest.Answer(w.Caller, nodeloss.NodeFence, structs.Empty{})
-	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
-	apitest.Answer(w.Caller, nodeloss.NodeFenceTest, nodeloss.NodeFenceTestResponse{})
-	apitest.Answer(w.Caller, nodeloss.NodeFencePin, structs.Empty{})
-	apitest.Answer(w.Caller, nodeloss.NodeFencePins, nodeloss.NodeFencePinsResponse{
-		Pins: []*nodeloss.FencePin{{
-			Kind:   nodeloss.FencePinOfName,
+	apitest.Answer(w.Caller, cluster.NodeFence, structs.Empty{})
+	apitest.Answer(w.Caller, cluster.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, cluster.NodeFenceTest, cluster.NodeFenceTestResponse{})
+	apitest.Answer(w.Caller, cluster.NodeFencePin, structs.Empty{})
+	apitest.Answer(w.Caller, cluster.NodeFencePins, cluster.NodeFencePinsResponse{
+		Pins: []*cluster.FencePin{{
+			Kind:   cluster.FencePinOfName,
 			Key:    "one",
 			Name:   "bmc",
 			Value:  "10.0.9.17",
@@ -50,7 +50,7 @@ func (w *Cluster) answerLost() {
 			By:     "ann",
 			Time:   nanosBefore(time.Hour),
 		}},
-		Warnings: []*nodeloss.FenceWarning{{
+		Warnings: []*cluster.FenceWarning{{
 			NodeID: Node2,
 			Name:   "two",
 			Text:   `no fence device matches it: ipmi: options: ip: node 1122bbbb has no pin "bmc"`,
@@ -59,21 +59,21 @@ func (w *Cluster) answerLost() {
 }
 
 // Lost returns the loss of the first node, which holds a volume. Its runs are the newest first.
-func Lost(runs ...*nodeloss.FenceRun) nodeloss.NodeFenceStatusResponse {
-	return nodeloss.NodeFenceStatusResponse{
+func Lost(runs ...*cluster.FenceRun) cluster.NodeFenceStatusResponse {
+	return cluster.NodeFenceStatusResponse{
 		NodeID: Node1,
 		Name:   "one",
 		Status: structs.NodeDown,
 		Since:  nanosBefore(time.Hour) / int64(time.Second),
 		Epoch:  7,
 		Runs:   runs,
-		Devices: []*nodeloss.FenceDevice{{
+		Devices: []*cluster.FenceDevice{{
 			Name:   "ipmi",
-			Scope:  nodeloss.FencePower,
+			Scope:  cluster.FencePower,
 			Plug:   "${pin.plug}",
 			Covers: 1,
 		}},
-		Claims: []*nodeloss.LostClaim{{
+		Claims: []*cluster.LostClaim{{
 			CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "data", AllocID: "a1a1a1a1-0000"},
 			PluginID:    "p",
 			JobID:       "web",

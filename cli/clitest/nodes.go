@@ -9,33 +9,32 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
-	"berth/structs/nodeloss"
 )
 
 func (w *Cluster) answerCluster() {
 	c := w.Caller
 	w.answerServices()
 	w.answerNodes()
-	apitest.Answer(c, nodeloss.NodeForeignList, nodeloss.NodeForeignListResponse{})
+	apitest.Answer(c, cluster.NodeForeignList, cluster.NodeForeignListResponse{})
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
-	apitest.On(c, nodeloss.NodeExtendLease, func(
-		_ context.Context, req *nodeloss.NodeExtendLeaseRequest,
-	) (*nodeloss.NodeExtendLeaseResponse, error) {
-		return &nodeloss.NodeExtendLeaseResponse{DownAfter: req.For + 10*time.Second}, nil
+	apitest.On(c, cluster.NodeExtendLease, func(
+		_ context.Context, req *cluster.NodeExtendLeaseRequest,
+	) (*cluster.NodeExtendLeaseResponse, error) {
+		return &cluster.NodeExtendLeaseResponse{DownAfter: req.For + 10*time.Second}, nil
 	})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
 	w.answerLost()
 	w.answerDefinitions()
-	apitest.Answer(c, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
-	apitest.Answer(c, admin.OperatorRemove, structs.Empty{})
-	apitest.Answer(c, admin.OperatorTransfer, structs.Empty{})
-	apitest.Answer(c, admin.SystemGC, structs.Empty{})
+	apitest.Answer(c, cluster.StatusLeader, cluster.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(c, cluster.OperatorRemove, structs.Empty{})
+	apitest.Answer(c, cluster.OperatorTransfer, structs.Empty{})
+	apitest.Answer(c, cluster.SystemGC, structs.Empty{})
 	w.answerSchedulerConfig()
 	w.answerAutopilot()
-	apitest.Answer(c, admin.OperatorRaft, admin.RaftConfigurationResponse{Servers: []*admin.RaftServer{
+	apitest.Answer(c, cluster.OperatorRaft, cluster.RaftConfigurationResponse{Servers: []*cluster.RaftServer{
 		{
 			ID:           "s1",
 			Node:         "s1.global",

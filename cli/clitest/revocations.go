@@ -5,25 +5,25 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // answerRevocations answers the requests about revocations. There is one of a node that has joined again.
 func (w *Cluster) answerRevocations() {
-	apitest.On(w.Caller, admin.CertificateRevoke,
-		func(_ context.Context, r *admin.CertificateRevokeRequest) (*admin.CertificateRevokeResponse, error) {
-			id := admin.MachineRevocationID(r.Role, r.Name)
+	apitest.On(w.Caller, cluster.CertificateRevoke,
+		func(_ context.Context, r *cluster.CertificateRevokeRequest) (*cluster.CertificateRevokeResponse, error) {
+			id := cluster.MachineRevocationID(r.Role, r.Name)
 			if r.Serial != "" {
-				id = admin.SerialRevocationID(r.Serial)
+				id = cluster.SerialRevocationID(r.Serial)
 			}
-			return &admin.CertificateRevokeResponse{ID: id}, nil
+			return &cluster.CertificateRevokeResponse{ID: id}, nil
 		})
 
-	apitest.On(w.Caller, admin.CertificateRevocations,
-		func(context.Context, *structs.QueryRequest) (*admin.CertificateRevocationsResponse, error) {
-			return &admin.CertificateRevocationsResponse{Revocations: []*admin.Revocation{{
+	apitest.On(w.Caller, cluster.CertificateRevocations,
+		func(context.Context, *structs.QueryRequest) (*cluster.CertificateRevocationsResponse, error) {
+			return &cluster.CertificateRevocationsResponse{Revocations: []*cluster.Revocation{{
 				ID:         "node-n1",
-				Role:       admin.JoinNode,
+				Role:       cluster.JoinNode,
 				Name:       "n1",
 				Reason:     "stolen",
 				Operator:   "spiffe://global/operator/ann",
@@ -32,8 +32,8 @@ func (w *Cluster) answerRevocations() {
 			}}}, nil
 		})
 
-	apitest.On(w.Caller, admin.CertificateUnrevoke,
-		func(context.Context, *admin.CertificateUnrevokeRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, cluster.CertificateUnrevoke,
+		func(context.Context, *cluster.CertificateUnrevokeRequest) (*structs.Empty, error) {
 			return &structs.Empty{}, nil
 		})
 }

@@ -5,24 +5,24 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
 // answerSchedulerConfig keeps a configuration of the scheduler. Its index grows with each change.
 func (w *Cluster) answerSchedulerConfig() {
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.ModifyIndex = 7
-	apitest.On(w.Caller, admin.SchedulerConfigGet,
-		func(context.Context, *structs.QueryRequest) (*admin.SchedulerConfigResponse, error) {
+	apitest.On(w.Caller, cluster.SchedulerConfigGet,
+		func(context.Context, *structs.QueryRequest) (*cluster.SchedulerConfigResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			copied := config
-			return &admin.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
+			return &cluster.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
 		})
 
-	apitest.On(w.Caller, admin.SchedulerConfigSet,
-		func(_ context.Context, r *admin.SchedulerConfigRequest) (*admin.SchedulerConfigSetResponse, error) {
+	apitest.On(w.Caller, cluster.SchedulerConfigSet,
+		func(_ context.Context, r *cluster.SchedulerConfigRequest) (*cluster.SchedulerConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if err := validate.SchedulerConfig(&r.Config); err != nil {
@@ -30,11 +30,11 @@ func (w *Cluster) answerSchedulerConfig() {
 			}
 
 			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
-				return &admin.SchedulerConfigSetResponse{}, nil
+				return &cluster.SchedulerConfigSetResponse{}, nil
 			}
 
 			config = r.Config
 			config.ModifyIndex++
-			return &admin.SchedulerConfigSetResponse{Updated: true}, nil
+			return &cluster.SchedulerConfigSetResponse{Updated: true}, nil
 		})
 }

@@ -12,7 +12,7 @@ import (
 	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -86,7 +86,7 @@ var kinds = map[string]kind{
 	"namespace": {
 		noun:   "namespace",
 		global: true,
-		find: findBy((*api.Client).Namespaces, func(n *admin.Namespace) candidate {
+		find: findBy((*api.Client).Namespaces, func(n *cluster.Namespace) candidate {
 			return candidate{id: n.Name, about: n.Description}
 		}),
 	},
@@ -99,7 +99,7 @@ var kinds = map[string]kind{
 	"pool": {
 		noun:   "node pool",
 		global: true,
-		find: findBy((*api.Client).NodePools, func(p *admin.NodePool) candidate {
+		find: findBy((*api.Client).NodePools, func(p *cluster.NodePool) candidate {
 			return candidate{id: p.Name, about: p.Description}
 		}),
 	},
@@ -278,7 +278,7 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 	if err != nil {
 		return nil, err
 	}
-	return candidatesOf(members.Members, func(m *admin.AgentMember) candidate {
+	return candidatesOf(members.Members, func(m *cluster.AgentMember) candidate {
 		return candidate{id: m.Name, about: m.Status}
 	}), nil
 }

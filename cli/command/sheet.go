@@ -8,7 +8,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Sheet describes a table of items.
@@ -148,7 +148,7 @@ func (c *Call) checkNamespace(ctx context.Context) error {
 		return nil
 	}
 	found, _, err := c.API.Namespaces(ctx, &api.Query{Prefix: name})
-	if err != nil || slices.ContainsFunc(found, func(n *admin.Namespace) bool { return n.Name == name }) {
+	if err != nil || slices.ContainsFunc(found, func(n *cluster.Namespace) bool { return n.Name == name }) {
 		return err
 	}
 	unknown := structs.NotFoundf("there is no namespace %q; \"berth namespace list\" lists all", name)

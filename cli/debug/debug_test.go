@@ -24,7 +24,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/debug"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/kept.txt again")
@@ -126,7 +126,7 @@ func newAgent(t *testing.T) *agent {
 		"AgentID":  "n1",
 		"HostData": map[string]any{"OS": "Linux", "Environment": map[string]string{"K": "canary(Environment)"}},
 	}
-	scheduler := map[string]any{"SchedulerConfig": row(t, admin.SchedulerConfiguration{})}
+	scheduler := map[string]any{"SchedulerConfig": row(t, cluster.SchedulerConfiguration{})}
 	return &agent{answers: map[string]any{
 		"/v1/agent/members": map[string]any{"Members": []map[string]any{{"Name": "s1.global", "Status": "alive"}}},
 		"/v1/agent/self": map[string]any{
@@ -149,10 +149,10 @@ func newAgent(t *testing.T) *agent {
 		"/v1/volume/csi/":                      row(t, structs.CSIVolume{}),
 		"/v1/plugins":                          []any{row(t, structs.CSIPluginListStub{})},
 		"/v1/plugin/csi/":                      row(t, structs.CSIPlugin{}),
-		"/v1/namespaces":                       []any{row(t, admin.Namespace{})},
-		"/v1/node/pools":                       []any{row(t, admin.NodePool{})},
+		"/v1/namespaces":                       []any{row(t, cluster.Namespace{})},
+		"/v1/node/pools":                       []any{row(t, cluster.NodePool{})},
 		"/v1/operator/scheduler/configuration": scheduler,
-		"/v1/operator/raft/configuration":      map[string]any{"Servers": []any{row(t, admin.RaftServer{})}},
+		"/v1/operator/raft/configuration":      map[string]any{"Servers": []any{row(t, cluster.RaftServer{})}},
 	}}
 }
 

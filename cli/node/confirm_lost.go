@@ -13,7 +13,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // confirmLostCommand is berth node confirm-lost.
@@ -101,7 +101,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 }
 
 // printLostAllocs shows the allocations without a claim that count as lost: they are unknown, or run.
-func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFenceStatusResponse) error {
+func printLostAllocs(ctx context.Context, c *command.Call, s *cluster.NodeFenceStatusResponse) error {
 	allocs, _, err := c.API.NodeAllocations(ctx, s.NodeID, nil)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFence
 	var rows command.Grid
 	for _, a := range allocs {
 		hasClaim := slices.ContainsFunc(s.Claims,
-			func(l *nodeloss.LostClaim) bool { return l.AllocID == a.ID })
+			func(l *cluster.LostClaim) bool { return l.AllocID == a.ID })
 		if !hasClaim && !a.ClientTerminal() {
 			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus,
 				a.ClientStatus)

@@ -9,7 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // nodeFenceCommand is berth node fence.
@@ -129,7 +129,7 @@ func isFenceTest(c *command.Call) (bool, error) {
 }
 
 // showFence shows the devices that fence a node, and the claims that a proof releases.
-func showFence(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
+func showFence(c *command.Call, s *cluster.NodeFenceStatusResponse) {
 	c.Printf("Node %s (%s) is %s\n", s.Name, command.ShortID(s.NodeID), s.Status)
 	var devices command.Grid
 	for _, d := range s.Devices {
@@ -144,7 +144,7 @@ func showFence(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
 	printLostClaims(c, s)
 }
 
-func printLostClaims(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
+func printLostClaims(c *command.Call, s *cluster.NodeFenceStatusResponse) {
 	var claims command.Grid
 	for _, l := range s.Claims {
 		claims.AddRow(l.VolumeID, l.Namespace, lossRule(l), command.YesNo(l.Waited),
@@ -155,7 +155,7 @@ func printLostClaims(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
 }
 
 // lossRule returns the policy of a claim, with the reason for which the end of a lease does not release it.
-func lossRule(l *nodeloss.LostClaim) string {
+func lossRule(l *cluster.LostClaim) string {
 	if l.OnNodeLoss == structs.LossLease && !l.Guarded {
 		return "lease (not guarded: holds)"
 	}
@@ -163,7 +163,7 @@ func lossRule(l *nodeloss.LostClaim) string {
 }
 
 func testFence(ctx context.Context, c *command.Call, id string) error {
-	var tests *nodeloss.NodeFenceTestResponse
+	var tests *cluster.NodeFenceTestResponse
 	err := watch.New(c).Await(ctx, "the fence devices", watch.SeeNode(id), func() (err error) {
 		tests, err = c.API.NodeFenceTest(ctx, id)
 		return err
@@ -200,7 +200,7 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 }
 
 // watchFence follows an order until its attempt has ended. before is the state before the order.
-func watchFence(ctx context.Context, c *command.Call, before *nodeloss.NodeFenceStatusResponse) error {
+func watchFence(ctx context.Context, c *command.Call, before *cluster.NodeFenceStatusResponse) error {
 	w := watch.New(c)
 	w.Waits.Step = watch.SeeNode(before.NodeID)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
@@ -210,7 +210,7 @@ func watchFence(ctx context.Context, c *command.Call, before *nodeloss.NodeFence
 	})
 }
 
-func awaitFence(ctx context.Context, w *watch.Watch, before *nodeloss.NodeFenceStatusResponse) error {
+func awaitFence(ctx context.Context, w *watch.Watch, before *cluster.NodeFenceStatusResponse) error {
 	var last uint64
 	if len(before.Runs) > 0 {
 		last = before.Runs[0].Number
@@ -224,7 +224,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *nodeloss.NodeFenceS
 		}
 
 		released := 0
-		var end *nodeloss.FenceRun // the newest
+		var end *cluster.FenceRun // the newest
 		for i := len(s.Runs) - 1; i >= 0; i-- {
 			r := s.Runs[i]
 			if r.Number <= last || !r.Ordered() {
@@ -250,16 +250,16 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *nodeloss.NodeFenceS
 }
 
 // fenceText describes a run in a line.
-func fenceText(r *nodeloss.FenceRun) string {
+func fenceText(r *cluster.FenceRun) string {
 	subject := proverOf(r)
 	if r.Device != "" {
 		subject = "device " + r.Device
 	}
 
 	switch r.State {
-	case nodeloss.FenceRunning:
+	case cluster.FenceRunning:
 		return subject + " runs"
-	case nodeloss.FenceProved:
+	case cluster.FenceProved:
 		return fmt.Sprintf("%s has proved that the node cannot write: %s released",
 			subject, command.Plural(r.Released, "claim"))
 	}
@@ -269,11 +269,11 @@ func fenceText(r *nodeloss.FenceRun) string {
 
 // reportFence tells how an order ended.
 func reportFence(
-	w *watch.Watch, s *nodeloss.NodeFenceStatusResponse, end *nodeloss.FenceRun, released int,
+	w *watch.Watch, s *cluster.NodeFenceStatusResponse, end *cluster.FenceRun, released int,
 ) error {
 	node := command.ShortID(s.NodeID)
 	switch {
-	case released > 0 || end != nil && end.State == nodeloss.FenceProved:
+	case released > 0 || end != nil && end.State == cluster.FenceProved:
 		w.WriteLine("Node %s is fenced, and %s released", node, command.Plural(released, "claim"))
 		return nil
 	case s.Status != structs.NodeDown:
@@ -305,13 +305,13 @@ func printFences(ctx context.Context, c *command.Call, id string) error {
 }
 
 // proverOf returns what proves in a run: its device, or its kind if it has none.
-func proverOf(r *nodeloss.FenceRun) string {
+func proverOf(r *cluster.FenceRun) string {
 	switch {
 	case r.Device != "":
 		return r.Device
-	case r.Kind == nodeloss.FenceByWord:
+	case r.Kind == cluster.FenceByWord:
 		return "the word of an operator"
-	case r.Kind == nodeloss.FenceByLease:
+	case r.Kind == cluster.FenceByLease:
 		return "the end of its lease"
 	}
 
@@ -319,7 +319,7 @@ func proverOf(r *nodeloss.FenceRun) string {
 }
 
 // took returns how long a run took, "" while it runs.
-func took(r *nodeloss.FenceRun) string {
+func took(r *cluster.FenceRun) string {
 	if r.Ended == 0 {
 		return ""
 	}

@@ -11,14 +11,14 @@ import (
 	"berth/cli"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
-type loss = nodeloss.NodeFenceStatusResponse
+type loss = cluster.NodeFenceStatusResponse
 
 // lostCluster answers with the losses one after the other, the last one again and again. It records the
 // requests of operators.
-func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]nodeloss.NodeFenceRequest) {
+func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]cluster.NodeFenceRequest) {
 	t.Helper()
 	w := clitest.NewCluster(t.TempDir())
 	next := func(context.Context, *structs.NodeGetRequest) (*loss, error) {
@@ -28,39 +28,40 @@ func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]nodeloss.No
 		}
 		return &now, nil
 	}
-	apitest.On(w.Caller, nodeloss.NodeFenceStatus, next)
-	sent = new([]nodeloss.NodeFenceRequest)
-	record := func(_ context.Context, req *nodeloss.NodeFenceRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, cluster.NodeFenceStatus, next)
+	sent = new([]cluster.NodeFenceRequest)
+	record := func(_ context.Context, req *cluster.NodeFenceRequest) (*structs.Empty, error) {
 		*sent = append(*sent, *req)
 		return &structs.Empty{}, nil
 	}
-	apitest.On(w.Caller, nodeloss.NodeFence, record)
-	apitest.On(w.Caller, nodeloss.NodeConfirmLost, record)
+	apitest.On(w.Caller, cluster.NodeFence, record)
+	apitest.On(w.Caller, cluster.NodeConfirmLost, record)
 	return clitest.Serve(t, w.Caller, w.Agent), sent
 }
 
-func ordered(state, reason string, released int) *nodeloss.FenceRun {
-	return &nodeloss.FenceRun{
+func ordered(state, reason string, released int) *cluster.FenceRun {
+	return &cluster.FenceRun{
 		Number: 3, Device: "ipmi", By: "ann", State: state, Reason: reason, Released: released, Begun: 1, Ended: 2,
 	}
 }
 
 func TestNodeFence_WaitsForTheEndOfItsOrder(t *testing.T) {
-	before := &nodeloss.FenceRun{Number: 2, Device: "old", By: "bob", State: nodeloss.FenceProved, Released: 9}
+	before := &cluster.FenceRun{Number: 2, Device: "old", By: "bob", State: cluster.FenceProved, Released: 9}
 	waiting := clitest.Lost(before)
-	waiting.Order = &nodeloss.FenceOrder{NodeID: clitest.Node1}
-	runs := clitest.Lost(ordered(nodeloss.FenceRunning, "", 0), before)
+	waiting.Order = &cluster.FenceOrder{NodeID: clitest.Node1}
+	runs := clitest.Lost(ordered(cluster.FenceRunning, "", 0), before)
 	runs.Order = waiting.Order
-	back := clitest.Lost(ordered(nodeloss.FenceVoid, "the node came back", 0), before)
+	back := clitest.Lost(ordered(cluster.FenceVoid, "the node came back", 0), before)
 	back.Status = structs.NodeReady
 	for name, c := range map[string]struct {
-		end  nodeloss.NodeFenceStatusResponse
+		end  cluster.NodeFenceStatusResponse
 		code int
 		says string
 	}{
-		"proved": {clitest.Lost(ordered(nodeloss.FenceProved, "", 1), before), 0, "is fenced, and 1 claim released"},
-		"failed": {clitest.Lost(ordered(nodeloss.FenceFailed, "no route", 0), before), 7, "berth node confirm-lost 11111111"},
-		"back":   {back, 6, "it came back, and nothing is released"},
+		"proved": {clitest.Lost(ordered(cluster.FenceProved, "", 1), before), 0, "is fenced, and 1 claim released"},
+		"failed": {clitest.Lost(ordered(cluster.FenceFailed, "no route", 0), before), 7,
+			"berth node confirm-lost 11111111"},
+		"back": {back, 6, "it came back, and nothing is released"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr, sent := lostCluster(t, clitest.Lost(before), waiting, runs, c.end)
@@ -83,7 +84,7 @@ func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
 	guarded := unguarded
 	guarded.Guarded = true
 	lost.Claims = append(lost.Claims, &unguarded, &guarded)
-	lost.Others = []*nodeloss.FenceMismatch{{Name: "pve", Reason: `plug: node 11111111 has no pin "vmid"`}}
+	lost.Others = []*cluster.FenceMismatch{{Name: "pve", Reason: `plug: node 11111111 has no pin "vmid"`}}
 	addr, sent := lostCluster(t, lost)
 	code, out, errs := runLine(t, "node fence -dry-run -address "+addr+" one")
 	for _, want := range []string{
@@ -101,17 +102,17 @@ func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
 
 func TestNodeFence_TestNamesTheDevicesThatDoNotWork(t *testing.T) {
 	for name, c := range map[string]struct {
-		results []*nodeloss.FenceTest
+		results []*cluster.FenceTest
 		code    int
 		says    string
 	}{
 		"none":   {nil, 6, "no fence device of the servers matches"},
-		"works":  {[]*nodeloss.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
-		"is off": {[]*nodeloss.FenceTest{{Device: "ipmi", ExitCode: 1}}, 7, "test again"},
+		"works":  {[]*cluster.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
+		"is off": {[]*cluster.FenceTest{{Device: "ipmi", ExitCode: 1}}, 7, "test again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.NewCluster(t.TempDir())
-			apitest.Answer(w.Caller, nodeloss.NodeFenceTest, nodeloss.NodeFenceTestResponse{Results: c.results})
+			apitest.Answer(w.Caller, cluster.NodeFenceTest, cluster.NodeFenceTestResponse{Results: c.results})
 			addr := clitest.Serve(t, w.Caller, w.Agent)
 			code, out, errs := runLine(t, "node fence test one -address "+addr)
 			if code != c.code || !strings.Contains(out+errs, c.says) {
@@ -145,16 +146,16 @@ func TestNodeFence_TakesTheLastWordForTheNode(t *testing.T) {
 }
 
 // pinnedCluster answers with a pin of each kind, and records the changes of pins.
-func pinnedCluster(t *testing.T) (addr string, sent *[]nodeloss.NodeFencePinRequest) {
+func pinnedCluster(t *testing.T) (addr string, sent *[]cluster.NodeFencePinRequest) {
 	t.Helper()
 	w := clitest.NewCluster(t.TempDir())
-	apitest.Answer(w.Caller, nodeloss.NodeFencePins, nodeloss.NodeFencePinsResponse{
-		Pins: []*nodeloss.FencePin{
-			{Kind: nodeloss.FencePinOfID, Key: clitest.Node2, Name: "slot", Value: "7", NodeID: clitest.Node2},
-			{Kind: nodeloss.FencePinOfName, Key: "gone", Name: "bmc", Value: "10.0.9.9", NodeID: "former"},
-			{Kind: nodeloss.FencePinOfName, Key: "one", Name: "bmc", Value: "10.0.9.1", NodeID: clitest.Node1},
+	apitest.Answer(w.Caller, cluster.NodeFencePins, cluster.NodeFencePinsResponse{
+		Pins: []*cluster.FencePin{
+			{Kind: cluster.FencePinOfID, Key: clitest.Node2, Name: "slot", Value: "7", NodeID: clitest.Node2},
+			{Kind: cluster.FencePinOfName, Key: "gone", Name: "bmc", Value: "10.0.9.9", NodeID: "former"},
+			{Kind: cluster.FencePinOfName, Key: "one", Name: "bmc", Value: "10.0.9.1", NodeID: clitest.Node1},
 		},
-		Warnings: []*nodeloss.FenceWarning{{NodeID: clitest.Node2, Name: "two", Text: "no bmc"}},
+		Warnings: []*cluster.FenceWarning{{NodeID: clitest.Node2, Name: "two", Text: "no bmc"}},
 		Unlisted: 3,
 	})
 	apitest.On(w.Caller, structs.NodeGet,
@@ -164,9 +165,9 @@ func pinnedCluster(t *testing.T) (addr string, sent *[]nodeloss.NodeFencePinRequ
 				Node: &structs.NodeDetail{Node: structs.Node{ID: req.NodeID, Name: name}},
 			}, nil
 		})
-	sent = new([]nodeloss.NodeFencePinRequest)
-	apitest.On(w.Caller, nodeloss.NodeFencePin,
-		func(_ context.Context, req *nodeloss.NodeFencePinRequest) (*structs.Empty, error) {
+	sent = new([]cluster.NodeFencePinRequest)
+	apitest.On(w.Caller, cluster.NodeFencePin,
+		func(_ context.Context, req *cluster.NodeFencePinRequest) (*structs.Empty, error) {
 			*sent = append(*sent, *req)
 			return &structs.Empty{}, nil
 		})
@@ -174,7 +175,7 @@ func pinnedCluster(t *testing.T) (addr string, sent *[]nodeloss.NodeFencePinRequ
 }
 
 func TestNodeFence_ChangesPins(t *testing.T) {
-	type request = nodeloss.NodeFencePinRequest
+	type request = cluster.NodeFencePinRequest
 	for line, want := range map[string]struct {
 		code int
 		says string
@@ -246,7 +247,7 @@ func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
 	up := clitest.Lost()
 	up.Status = structs.NodeReady
 	for name, c := range map[string]struct {
-		loss  nodeloss.NodeFenceStatusResponse
+		loss  cluster.NodeFenceStatusResponse
 		args  string
 		typed string
 		code  int
@@ -278,8 +279,8 @@ func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
 func TestConfirmLost_ListsTheAllocationsWithoutAClaim(t *testing.T) {
 	w := clitest.NewCluster(t.TempDir())
 	lost := clitest.Lost()
-	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, lost)
-	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, cluster.NodeFenceStatus, lost)
+	apitest.Answer(w.Caller, cluster.NodeConfirmLost, structs.Empty{})
 	alloc := func(id, job, desired, status string) *structs.Allocation {
 		return &structs.Allocation{
 			ID: id, Namespace: "default", JobID: job, TaskGroup: "app", NodeID: clitest.Node1,
@@ -307,8 +308,8 @@ c3c3c3c3    default    batch  app         stop     running
 // The machine of a second agent is another one than that of the volumes.
 func TestConfirmLost_NamesTheMachineThatMustBeOff(t *testing.T) {
 	w := clitest.NewCluster(t.TempDir())
-	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, clitest.Lost())
-	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, cluster.NodeFenceStatus, clitest.Lost())
+	apitest.Answer(w.Caller, cluster.NodeConfirmLost, structs.Empty{})
 	apitest.Answer(w.Caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
 		Node:        structs.Node{ID: clitest.Node1, Name: "one", HTTPAddr: "10.0.0.1:4646", BootID: "b1"},
 		SecondAgent: &structs.SecondAgent{HTTPAddr: "10.0.0.2:4646", BootID: "b2"},

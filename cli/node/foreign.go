@@ -7,12 +7,12 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
-var foreignSheet = command.Sheet[*nodeloss.ForeignNode]{
+var foreignSheet = command.Sheet[*cluster.ForeignNode]{
 	Titles: "ID|Name|Address|Cluster|Allocations|Volumes|Asked",
-	Row: func(c *command.Call, n *nodeloss.ForeignNode) []string {
+	Row: func(c *command.Call, n *cluster.ForeignNode) []string {
 		return []string{
 			c.ID(n.ID),
 			n.Name,

@@ -7,7 +7,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/cli/clitest"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // The servers have lost their state. An operator must see which machines wait, and what to do.
@@ -19,8 +19,8 @@ func TestNodeStatus_ShowsTheNodesOfAnotherCluster(t *testing.T) {
 		t.Errorf("without such a node: got exit code %d: %s\n%s", code, errs, out)
 	}
 
-	apitest.Answer(w.Caller, nodeloss.NodeForeignList, nodeloss.NodeForeignListResponse{
-		Nodes: []*nodeloss.ForeignNode{{
+	apitest.Answer(w.Caller, cluster.NodeForeignList, cluster.NodeForeignListResponse{
+		Nodes: []*cluster.ForeignNode{{
 			ID:        "99999999-1111-2222-3333-444444444444",
 			Name:      "old",
 			HTTPAddr:  "10.0.0.9:4646",

@@ -13,7 +13,7 @@ import (
 	"berth/cli/volume"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Commands are the verbs of berth node.
@@ -66,7 +66,7 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		},
 		Examples: "berth node purge n1",
 	},
-	certificate.JoinTokenCommand(admin.JoinNode),
+	certificate.JoinTokenCommand(cluster.JoinNode),
 	certificate.IntroTokenCommand,
 	nodeDrainCommand,
 	nodeFenceCommand,

@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // pinsCommand is berth node pins.
@@ -29,9 +29,9 @@ the nodes that the fence devices of the servers could not fence.`,
 }
 
 // pinSheet has the columns of pins.
-var pinSheet = command.Sheet[*nodeloss.FencePin]{
+var pinSheet = command.Sheet[*cluster.FencePin]{
 	Titles: "Kind|Key|Name|Value|Given for|By|Since",
-	Row: func(c *command.Call, p *nodeloss.FencePin) []string {
+	Row: func(c *command.Call, p *cluster.FencePin) []string {
 		return []string{p.Kind, p.Key, p.Name, p.Value, c.ID(p.NodeID), p.By, command.Age(p.Time)}
 	},
 }
@@ -62,7 +62,7 @@ func listPins(ctx context.Context, c *command.Call) error {
 }
 
 // keepPinsOf leaves the pins of a node, or of a name whose node is gone.
-func keepPinsOf(ctx context.Context, c *command.Call, all *nodeloss.NodeFencePinsResponse) error {
+func keepPinsOf(ctx context.Context, c *command.Call, all *cluster.NodeFencePinsResponse) error {
 	id, left, err := pinned(ctx, c)
 	if err != nil {
 		return err
@@ -75,10 +75,10 @@ func keepPinsOf(ctx context.Context, c *command.Call, all *nodeloss.NodeFencePin
 		}
 		name = n.Name
 	}
-	all.Pins = slices.DeleteFunc(all.Pins, func(p *nodeloss.FencePin) bool {
-		return p.Key != id && (p.Kind != nodeloss.FencePinOfName || p.Key != name)
+	all.Pins = slices.DeleteFunc(all.Pins, func(p *cluster.FencePin) bool {
+		return p.Key != id && (p.Kind != cluster.FencePinOfName || p.Key != name)
 	})
-	all.Warnings = slices.DeleteFunc(all.Warnings, func(w *nodeloss.FenceWarning) bool { return w.NodeID != id })
+	all.Warnings = slices.DeleteFunc(all.Warnings, func(w *cluster.FenceWarning) bool { return w.NodeID != id })
 	all.Unlisted = 0
 	return nil
 }
@@ -90,8 +90,8 @@ func pinned(ctx context.Context, c *command.Call) (id string, left bool, err err
 		return id, false, err
 	}
 	all, _, pinsErr := c.API.NodeFencePins(ctx, nil)
-	of := func(p *nodeloss.FencePin) bool {
-		return p.Kind == nodeloss.FencePinOfName && p.Key == c.Arg(0)
+	of := func(p *cluster.FencePin) bool {
+		return p.Kind == cluster.FencePinOfName && p.Key == c.Arg(0)
 	}
 	if pinsErr == nil && slices.ContainsFunc(all.Pins, of) {
 		return c.Arg(0), true, nil

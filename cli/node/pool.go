@@ -9,7 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/job"
 	"berth/jobspec"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -123,9 +123,9 @@ configuration says so: node_pool in the client block.`,
 	},
 }
 
-var nodePoolSheet = command.Sheet[*admin.NodePool]{
+var nodePoolSheet = command.Sheet[*cluster.NodePool]{
 	Titles: "Name|Algorithm|Description",
-	Row: func(_ *command.Call, p *admin.NodePool) []string {
+	Row: func(_ *command.Call, p *cluster.NodePool) []string {
 		algorithm := ""
 		if p.SchedulerConfiguration != nil {
 			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm
@@ -134,7 +134,7 @@ var nodePoolSheet = command.Sheet[*admin.NodePool]{
 	},
 }
 
-func printNodePool(c *command.Call, p *admin.NodePool) {
+func printNodePool(c *command.Call, p *cluster.NodePool) {
 	pairs := []string{
 		"Name", p.Name,
 		"Description", p.Description,

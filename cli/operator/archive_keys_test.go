@@ -10,7 +10,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // sealedState is a saved state with two root keys, of which the first one encrypts two variables.
@@ -20,7 +20,7 @@ func sealedState(t *testing.T) []byte {
 	err := store.Write(7, func(tx *state.WriteTx) error {
 		was := ""
 		for _, id := range []string{"root1", "root2"} {
-			err := trust.RootKeyAdd(tx, &admin.RootKeyAddRequest{
+			err := trust.RootKeyAdd(tx, &cluster.RootKeyAddRequest{
 				KeyID:   id,
 				Wrapped: []byte("wrapped"),
 				KEK:     "kek-of-" + id,

@@ -9,7 +9,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // operatorAutopilot has the verbs of berth operator autopilot.
@@ -110,7 +110,7 @@ func autopilotHealth(ctx context.Context, c *command.Call) error {
 	return err
 }
 
-func differenceRows(all []*admin.SettingDifference) (rows command.Grid) {
+func differenceRows(all []*cluster.SettingDifference) (rows command.Grid) {
 	for _, d := range all {
 		for _, s := range d.Servers {
 			rows.AddRow(d.Setting, s.Server, cmp.Or(s.Value, "not set"))
@@ -122,7 +122,7 @@ func differenceRows(all []*admin.SettingDifference) (rows command.Grid) {
 const serverHealthTitles = "Server|ID|Address|Gossip|Version|Leader|Voter|Healthy|" +
 	"Last contact|Last term|Last index|Since"
 
-func serverHealthRows(servers []*admin.ServerHealth) (rows command.Grid) {
+func serverHealthRows(servers []*cluster.ServerHealth) (rows command.Grid) {
 	for _, s := range servers {
 		contact := s.LastContact.String()
 		if s.LastContact < 0 {
@@ -200,7 +200,7 @@ func autopilotSetConfig(ctx context.Context, c *command.Call) error {
 }
 
 // changeAutopilot sets the settings that have an option.
-func changeAutopilot(c *command.Call, config *admin.AutopilotConfig) error {
+func changeAutopilot(c *command.Call, config *cluster.AutopilotConfig) error {
 	for name, setting := range map[string]*uint64{
 		"max-trailing-logs": &config.MaxTrailingLogs,
 		"min-quorum":        &config.MinQuorum,

@@ -6,7 +6,7 @@ import (
 
 	"berth/cli/command"
 	"berth/state/clustertime"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // operatorClock has the verbs of berth operator clock.
@@ -74,7 +74,7 @@ func differenceText(ahead time.Duration) string {
 }
 
 // followText tells whether the cluster time follows the clock of the leader.
-func followText(clocks *admin.ClockResponse) string {
+func followText(clocks *cluster.ClockResponse) string {
 	row := clocks.ClusterTime
 	switch {
 	case row == nil:
@@ -90,7 +90,7 @@ func followText(clocks *admin.ClockResponse) string {
 	return "in " + max(left, 0).Round(time.Second).String() + ", or by \"berth operator clock accept\""
 }
 
-func clockRows(clocks []*admin.ServerClock) (rows command.Grid) {
+func clockRows(clocks []*cluster.ServerClock) (rows command.Grid) {
 	for _, s := range clocks {
 		text := differenceText(s.Ahead)
 		switch {

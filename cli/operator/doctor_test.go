@@ -19,7 +19,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/doctor"
 	"berth/rpc"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // runDoctorLine runs the command for a machine that is no node, with an edit of it.
@@ -96,9 +96,9 @@ func TestDoctor_AsksTheAgentOnItsSocket(t *testing.T) {
 	}
 
 	// The second server is unhealthy then.
-	req := &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()}
+	req := &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()}
 	req.Config.MinQuorum = 3
-	_, err = rpc.Call(t.Context(), w.Caller, admin.AutopilotConfigSet, req)
+	_, err = rpc.Call(t.Context(), w.Caller, cluster.AutopilotConfigSet, req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // operatorGossip has the verbs of berth operator gossip.
@@ -32,7 +32,7 @@ The key is random, and is for server.encrypt or for "install". Nothing stores
 it.`,
 				Local: true,
 				Run: func(_ context.Context, c *command.Call) error {
-					c.Printf("%s\n", gossipkey.New())
+					c.Printf("%s\n", cluster.NewGossipKey())
 					return nil
 				},
 				Examples: "berth operator gossip keyring generate",
@@ -47,11 +47,11 @@ its operator socket.`,
 				Run:      gossipList,
 				Examples: "berth operator gossip keyring list -address unix:///run/berth.sock",
 			},
-			gossipChange(gossipkey.Install, "Give all servers a key", `
+			gossipChange(cluster.GossipKeyInstall, "Give all servers a key", `
 The servers decrypt with it, and encrypt with it after "use".`),
-			gossipChange(gossipkey.Use, "Have all servers encrypt with an installed key", `
+			gossipChange(cluster.GossipKeyUse, "Have all servers encrypt with an installed key", `
 The key becomes the primary one. The former one stays until it is removed.`),
-			gossipChange(gossipkey.Remove, "Remove a key from all servers", `
+			gossipChange(cluster.GossipKeyRemove, "Remove a key from all servers", `
 A server that has no other key cannot join any more. The primary key is
 rejected: use another one first.`),
 		},
@@ -59,7 +59,7 @@ rejected: use another one first.`),
 }
 
 // gossipChange returns the verb of an operation that changes the keys.
-func gossipChange(op gossipkey.Operation, synopsis, help string) command.Command {
+func gossipChange(op cluster.GossipKeyOperation, synopsis, help string) command.Command {
 	verb := "berth operator gossip keyring " + string(op)
 	return command.Command{
 		Name:     string(op),
@@ -79,7 +79,7 @@ address has to be its operator socket.`,
 
 // gossipList shows how many servers have each key, and the warnings of the servers below.
 func gossipList(ctx context.Context, c *command.Call) error {
-	rings, err := gossipKeyring(ctx, c, gossipkey.List, "")
+	rings, err := gossipKeyring(ctx, c, cluster.GossipKeyList, "")
 	if err != nil {
 		return err
 	}
@@ -99,10 +99,10 @@ func gossipList(ctx context.Context, c *command.Call) error {
 	})
 }
 
-func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) error {
+func changeGossip(ctx context.Context, c *command.Call, op cluster.GossipKeyOperation) error {
 	key := c.Arg(0)
 	if key == "-" {
-		line, err := bufio.NewReader(io.LimitReader(c.In, gossipkey.MaxText+1)).ReadString('\n')
+		line, err := bufio.NewReader(io.LimitReader(c.In, cluster.MaxGossipKeyText+1)).ReadString('\n')
 		if err != nil && err != io.EOF {
 			return structs.Internalf("reading the key: %w", err)
 		}
@@ -111,7 +111,7 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 
 	c.Args = []string{"KEY"} // for the command that an error may name
 
-	_, err := gossipkey.Parse("<key>", key)
+	_, err := cluster.ParseGossipKey("<key>", key)
 	if err != nil {
 		return err
 	}
@@ -122,10 +122,10 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 	}
 
 	printMessages(c, rings)
-	done := map[gossipkey.Operation]string{
-		gossipkey.Install: "have the key",
-		gossipkey.Use:     "encrypt with the key",
-		gossipkey.Remove:  "do not take the key any more",
+	done := map[cluster.GossipKeyOperation]string{
+		cluster.GossipKeyInstall: "have the key",
+		cluster.GossipKeyUse:     "encrypt with the key",
+		cluster.GossipKeyRemove:  "do not take the key any more",
 	}
 
 	return c.Report(command.Changed{"Servers": fmt.Sprint(rings.NumNodes)}, "%s %s",
@@ -133,11 +133,11 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 }
 
 // gossipKeyring sends a request, for whose answer the agent asks every server.
-func gossipKeyring(ctx context.Context, c *command.Call, op gossipkey.Operation, key string) (
-	rings *gossipkey.Keyrings, err error,
+func gossipKeyring(ctx context.Context, c *command.Call, op cluster.GossipKeyOperation, key string) (
+	rings *cluster.GossipKeyrings, err error,
 ) {
 	what := "the servers, which change their keys"
-	if op == gossipkey.List {
+	if op == cluster.GossipKeyList {
 		what = "the servers, which list their keys"
 	}
 
@@ -150,7 +150,7 @@ func gossipKeyring(ctx context.Context, c *command.Call, op gossipkey.Operation,
 }
 
 // printMessages prints the warnings of servers.
-func printMessages(c *command.Call, rings *gossipkey.Keyrings) {
+func printMessages(c *command.Call, rings *cluster.GossipKeyrings) {
 	for _, name := range slices.Sorted(maps.Keys(rings.Messages)) {
 		c.Printf("%s: %s\n", name, rings.Messages[name])
 	}

@@ -8,7 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -112,15 +112,15 @@ var quotaFlag = command.Flag{
 	Usage: "The quota that bounds the namespace, \"\" for none",
 }
 
-var namespaceSheet = command.Sheet[*admin.Namespace]{
+var namespaceSheet = command.Sheet[*cluster.Namespace]{
 	Titles: "Name|Description",
-	Row: func(_ *command.Call, n *admin.Namespace) []string {
+	Row: func(_ *command.Call, n *cluster.Namespace) []string {
 		return []string{n.Name, n.Description}
 	},
 }
 
 // findNamespace reads the namespace that the argument names.
-func findNamespace(ctx context.Context, c *command.Call) (*admin.Namespace, error) {
+func findNamespace(ctx context.Context, c *command.Call) (*cluster.Namespace, error) {
 	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
 	if err != nil {
 		return nil, c.DidYouMean(ctx, "namespace", c.Arg(0), err)
@@ -128,7 +128,7 @@ func findNamespace(ctx context.Context, c *command.Call) (*admin.Namespace, erro
 	return n, nil
 }
 
-func printNamespace(c *command.Call, n *admin.Namespace) {
+func printNamespace(c *command.Call, n *cluster.Namespace) {
 	pairs := []string{
 		"Name", n.Name,
 		"Description", n.Description,
@@ -165,7 +165,7 @@ func namespaceApply(ctx context.Context, c *command.Call) error {
 
 // namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
 // name of a namespace, and the options change what is stored.
-func namespaceToApply(ctx context.Context, c *command.Call) (*admin.Namespace, error) {
+func namespaceToApply(ctx context.Context, c *command.Call) (*cluster.Namespace, error) {
 	arg := c.Arg(0)
 	if isFile(arg) {
 		for _, option := range []string{"description", "quota"} {
@@ -180,7 +180,7 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*admin.Namespace, e
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
-		stored = &admin.Namespace{Name: arg}
+		stored = &cluster.Namespace{Name: arg}
 	case err != nil:
 		return nil, err
 	}

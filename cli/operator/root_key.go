@@ -13,7 +13,7 @@ import (
 	"berth/cli/watch"
 	"berth/internal/keyring"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // operatorRoot has the verbs of berth operator root.
@@ -142,7 +142,7 @@ func rootList(ctx context.Context, c *command.Call) error {
 }
 
 // opened describes the servers that have opened a key.
-func opened(k *admin.RootKeyMeta) string {
+func opened(k *cluster.RootKeyMeta) string {
 	if len(k.Closed) == 0 {
 		return "all servers"
 	}
@@ -152,7 +152,7 @@ func opened(k *admin.RootKeyMeta) string {
 // rootRotate waits for the new key. With -full the leader encrypts the other secrets again afterwards, which
 // rootList shows.
 func rootRotate(ctx context.Context, c *command.Call) error {
-	var made *admin.KeyringRotateResponse
+	var made *cluster.KeyringRotateResponse
 	const leader = "the leader, which has its key-encryption key wrap the new root key"
 	err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() (err error) {
 		made, err = api.RotateRootKey(ctx, c.API, c.Bool("full"))

@@ -9,7 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // ServerCommands are the verbs of berth server.
@@ -35,7 +35,7 @@ servers of two clusters: each leader would take over the other's servers.`,
 		Examples: "berth server join 10.0.0.1\n" +
 			"berth server join -address http://10.0.0.3:4746 10.0.0.1:4748 10.0.0.2:4748",
 	},
-	certificate.JoinTokenCommand(admin.JoinServer),
+	certificate.JoinTokenCommand(cluster.JoinServer),
 	{
 		Name:     "leave",
 		Synopsis: "Remove the agent's server from the cluster and stop the agent",

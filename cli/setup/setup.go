@@ -14,7 +14,7 @@ import (
 	"berth/consul/setup"
 	"berth/internal/setupstep"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -189,7 +189,7 @@ func wanted(c *command.Call) (*setup.Wanted, error) {
 		JWKSURL:    c.String("jwks-url"),
 		DefaultURL: func(ctx context.Context) (string, error) { return defaultURL(ctx, c, "Consul") },
 	}
-	err := validate.Namespace(&admin.Namespace{Name: w.Namespace})
+	err := validate.Namespace(&cluster.Namespace{Name: w.Namespace})
 	if err != nil {
 		return nil, command.BadUsage("-namespace names one namespace, whose tasks get a role: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -104,7 +104,7 @@ func (w *writer) topologies(kind string, list []*structs.CSITopology) {
 }
 
 // Namespace returns the file of a namespace.
-func Namespace(n *admin.Namespace) []byte {
+func Namespace(n *cluster.Namespace) []byte {
 	var w writer
 	w.set("name", n.Name)
 	w.put("description", n.Description)

@@ -12,7 +12,7 @@ import (
 	"berth/convert/jobfile"
 	"berth/convert/report"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -123,7 +123,7 @@ func (m *migration) namespaces(ctx context.Context) error {
 		Description  string
 		Meta         map[string]string
 		Quota        string
-		Capabilities *admin.NamespaceCapabilities
+		Capabilities *cluster.NamespaceCapabilities
 	}
 	_, err := m.client.get(ctx, "/v1/namespaces", nil, &all)
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *migration) namespaces(ctx context.Context) error {
 		if n.Quota != "" {
 			item.Add(report.Warnings, "it has a quota: make the quota "+n.Quota+" before, or leave it out")
 		}
-		text := jobfile.Namespace(&admin.Namespace{
+		text := jobfile.Namespace(&cluster.Namespace{
 			Name:         n.Name,
 			Description:  n.Description,
 			Meta:         n.Meta,

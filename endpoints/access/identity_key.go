@@ -7,13 +7,13 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. The
 // tokens of a removed signing key are denied from then on. The error is precondition for a key in use.
 func (p Identities) RemoveKey(
-	ctx context.Context, req *admin.RootKeyRemoveRequest, _ *structs.Empty,
+	ctx context.Context, req *cluster.RootKeyRemoveRequest, _ *structs.Empty,
 ) (uint64, error) {
 	k := signkeys.Key(p.Store.Read(), req.KeyID)
 	if k == nil {

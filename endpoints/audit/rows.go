@@ -7,7 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // maxRows bounds the rows before and after a change.
@@ -89,7 +89,7 @@ func claims(tx *state.ReadTx, c Call) (all []*structs.CSIClaim) {
 				all = append(all, cl)
 			}
 		}
-	case *nodeloss.NodeFenceRequest:
+	case *cluster.NodeFenceRequest:
 		for cl := range csi.ClaimsByNode(tx, req.NodeID) {
 			all = append(all, cl)
 		}

@@ -7,23 +7,23 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
 // RaftStats is local: an operator compares the servers, so each answers for itself.
-func (s Status) RaftStats(resp *admin.RaftStats) {
+func (s Status) RaftStats(resp *cluster.RaftStats) {
 	*resp = s.Autopilot.Stats()
 	resp.Wall = time.Now().UnixNano()
 }
 
 // Health is known to the leader alone, which follows the other servers.
-func (s Status) Health(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
+func (s Status) Health(context.Context, *structs.QueryRequest) (*cluster.AutopilotHealthResponse, error) {
 	return s.Autopilot.Health()
 }
 
 // ReadClocks is known to the leader alone, which asks the other servers.
-func (s Status) ReadClocks(ctx context.Context, _ *structs.QueryRequest) (*admin.ClockResponse, error) {
+func (s Status) ReadClocks(ctx context.Context, _ *structs.QueryRequest) (*cluster.ClockResponse, error) {
 	if s.Clocks == nil {
 		return nil, structs.Unavailablef("this server does not lead")
 	}
@@ -33,7 +33,7 @@ func (s Status) ReadClocks(ctx context.Context, _ *structs.QueryRequest) (*admin
 // AcceptClock is the word of an operator that the clock of the leader is right.
 func (s Status) AcceptClock(
 	ctx context.Context,
-	_ *admin.ClockAcceptRequest,
+	_ *cluster.ClockAcceptRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if s.Clocks == nil {
@@ -46,7 +46,7 @@ func (s Status) AcceptClock(
 func (Status) AutopilotConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *admin.AutopilotConfigResponse,
+	resp *cluster.AutopilotConfigResponse,
 ) error {
 	resp.Config = state.AutopilotConfig(tx)
 	return nil
@@ -56,8 +56,8 @@ func (Status) AutopilotConfig(
 // of the request.
 func (s Status) SetAutopilotConfig(
 	ctx context.Context,
-	req *admin.AutopilotConfigRequest,
-	resp *admin.AutopilotConfigSetResponse,
+	req *cluster.AutopilotConfigRequest,
+	resp *cluster.AutopilotConfigSetResponse,
 ) (uint64, error) {
 	err := validate.AutopilotConfig(&req.Config)
 	if err != nil {

@@ -5,19 +5,19 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	s := newServer(t)
-	read := func() *admin.AutopilotConfig {
-		return must(s, admin.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	read := func() *cluster.AutopilotConfig {
+		return must(s, cluster.AutopilotConfigGet, &structs.QueryRequest{}).Config
 	}
-	set := func(c admin.AutopilotConfig, cas bool) bool {
-		return must(s, admin.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: c, CAS: cas}).Updated
+	set := func(c cluster.AutopilotConfig, cas bool) bool {
+		return must(s, cluster.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: c, CAS: cas}).Updated
 	}
 	first := *read()
-	if first != admin.DefaultAutopilotConfig() {
+	if first != cluster.DefaultAutopilotConfig() {
 		t.Errorf("got %+v, want the default", first)
 	}
 	next := first
@@ -32,18 +32,18 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 		t.Error("a change without a condition was not made")
 	}
 	entries := s.Raft.Entries
-	for _, spoil := range []func(*admin.AutopilotConfig){
-		func(c *admin.AutopilotConfig) { c.LastContactThreshold = 0 },
-		func(c *admin.AutopilotConfig) { c.LastContactThreshold = structs.MaxInterval + 1 },
-		func(c *admin.AutopilotConfig) { c.MaxTrailingLogs = 0 },
-		func(c *admin.AutopilotConfig) { c.MaxTrailingLogs = 10_000_001 },
-		func(c *admin.AutopilotConfig) { c.MinQuorum = 1001 },
-		func(c *admin.AutopilotConfig) { c.ServerStabilizationTime = -time.Second },
-		func(c *admin.AutopilotConfig) { c.ServerStabilizationTime = structs.MaxInterval + 1 },
+	for _, spoil := range []func(*cluster.AutopilotConfig){
+		func(c *cluster.AutopilotConfig) { c.LastContactThreshold = 0 },
+		func(c *cluster.AutopilotConfig) { c.LastContactThreshold = structs.MaxInterval + 1 },
+		func(c *cluster.AutopilotConfig) { c.MaxTrailingLogs = 0 },
+		func(c *cluster.AutopilotConfig) { c.MaxTrailingLogs = 10_000_001 },
+		func(c *cluster.AutopilotConfig) { c.MinQuorum = 1001 },
+		func(c *cluster.AutopilotConfig) { c.ServerStabilizationTime = -time.Second },
+		func(c *cluster.AutopilotConfig) { c.ServerStabilizationTime = structs.MaxInterval + 1 },
 	} {
-		bad := admin.DefaultAutopilotConfig()
+		bad := cluster.DefaultAutopilotConfig()
 		spoil(&bad)
-		rejected(s, structs.KindInvalid, admin.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: bad})
+		rejected(s, structs.KindInvalid, cluster.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: bad})
 	}
 	if s.Raft.Entries != entries {
 		t.Error("an invalid configuration reached the log")
@@ -54,7 +54,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 func TestRaftStats_AreThoseOfEachServer(t *testing.T) {
 	s := newServer(t)
 	s.Raft.IsMe = false
-	got := must(s, admin.StatusRaftStats, &structs.QueryRequest{})
+	got := must(s, cluster.StatusRaftStats, &structs.QueryRequest{})
 	if got.LastTerm != 3 || got.LastIndex != 70 || !got.KnownLeader {
 		t.Errorf("got %+v", got)
 	}

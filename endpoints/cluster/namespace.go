@@ -9,7 +9,7 @@ import (
 	"berth/state"
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -20,9 +20,9 @@ type Namespaces struct{ *core.Server }
 func (Namespaces) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
-	resp *admin.NamespaceListResponse,
+	resp *cluster.NamespaceListResponse,
 ) (err error) {
-	name := func(n *admin.Namespace) string { return n.Name }
+	name := func(n *cluster.Namespace) string { return n.Name }
 	resp.Namespaces, err = query.PageByName(statenamespaces.All(tx), name, req, resp)
 	return err
 }
@@ -30,8 +30,8 @@ func (Namespaces) List(
 // Get reads a namespace. The error is not-found.
 func (Namespaces) Get(
 	tx *state.ReadTx,
-	req *admin.NamespaceGetRequest,
-	resp *admin.NamespaceGetResponse,
+	req *cluster.NamespaceGetRequest,
+	resp *cluster.NamespaceGetResponse,
 ) error {
 	resp.Namespace = statenamespaces.Get(tx, req.Name)
 	if resp.Namespace == nil {
@@ -44,7 +44,7 @@ func (Namespaces) Get(
 // Apply defines a namespace or changes it.
 func (n Namespaces) Apply(
 	ctx context.Context,
-	req *admin.NamespaceApplyRequest,
+	req *cluster.NamespaceApplyRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Definition == nil {

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // namespaceNames lists the namespaces.
 func (s *server) namespaceNames(q structs.QueryOptions) string {
 	s.T.Helper()
 	var names []string
-	for _, n := range must(s, admin.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+	for _, n := range must(s, cluster.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
 		names = append(names, n.Name)
 	}
 	return strings.Join(names, " ")
@@ -33,41 +33,41 @@ func TestNamespaces_AreListedAndRead(t *testing.T) {
 			t.Errorf("got namespaces %q, want %q", got, want)
 		}
 	}
-	get := &admin.NamespaceGetRequest{Name: "prod"}
-	if n := must(s, admin.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
+	get := &cluster.NamespaceGetRequest{Name: "prod"}
+	if n := must(s, cluster.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
 		t.Errorf("got namespace %+v", n)
 	}
-	must(s, admin.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
-	rejected(s, structs.KindNotFound, admin.NamespaceGet, get)
+	must(s, cluster.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
+	rejected(s, structs.KindNotFound, cluster.NamespaceGet, get)
 }
 
 func TestNamespaceApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindInvalid, admin.NamespaceApply, &admin.NamespaceApplyRequest{})
-	for _, n := range []admin.Namespace{
+	rejected(s, structs.KindInvalid, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{})
+	for _, n := range []cluster.Namespace{
 		{},
 		{Name: "a b"},
 		{Name: structs.AllNamespaces},
 		{Name: strings.Repeat("a", 129)},
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", Meta: map[string]string{"": "x"}},
-		{Name: "a", Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
-		{Name: "a", Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
+		{Name: "a", Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
+		{Name: "a", Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
 	} {
-		rejected(s, structs.KindInvalid, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &n})
+		rejected(s, structs.KindInvalid, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &n})
 	}
 }
 
 func TestNodePoolApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindInvalid, admin.NodePoolApply, &admin.NodePoolApplyRequest{})
-	settings := func(algorithm string, more *bool) *admin.NodePoolSchedulerConfiguration {
-		return &admin.NodePoolSchedulerConfiguration{
+	rejected(s, structs.KindInvalid, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{})
+	settings := func(algorithm string, more *bool) *cluster.NodePoolSchedulerConfiguration {
+		return &cluster.NodePoolSchedulerConfiguration{
 			SchedulerAlgorithm:            algorithm,
 			MemoryOversubscriptionEnabled: more,
 		}
 	}
-	for _, p := range []admin.NodePool{
+	for _, p := range []cluster.NodePool{
 		{},
 		{Name: "all"},
 		{Name: "default"},
@@ -75,12 +75,12 @@ func TestNodePoolApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", SchedulerConfiguration: settings("random", nil)},
 	} {
-		rejected(s, structs.KindInvalid, admin.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &p})
+		rejected(s, structs.KindInvalid, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &p})
 	}
-	must(s, admin.NodePoolApply, &admin.NodePoolApplyRequest{
-		Pool: &admin.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
+	must(s, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{
+		Pool: &cluster.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
 	})
-	must(s, admin.NodePoolDelete, &admin.NodePoolDeleteRequest{Name: "a_b"})
+	must(s, cluster.NodePoolDelete, &cluster.NodePoolDeleteRequest{Name: "a_b"})
 }
 
 func TestJobs_NeedANamespaceThatExists(t *testing.T) {
@@ -100,9 +100,9 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	v.Namespace = "prod"
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{
 		Name:         "prod",
-		Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
+		Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
 	}})
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"

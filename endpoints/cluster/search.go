@@ -13,7 +13,7 @@ import (
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Searches serve Search.
@@ -44,11 +44,11 @@ var idsByContext = map[string]idsFunc{
 	},
 	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
-			func(n *admin.Namespace) (ns, id string) { return "", n.Name }))
+			func(n *cluster.Namespace) (ns, id string) { return "", n.Name }))
 	},
 	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
-			func(p *admin.NodePool) (ns, id string) { return "", p.Name }))
+			func(p *cluster.NodePool) (ns, id string) { return "", p.Name }))
 	},
 	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),

@@ -9,7 +9,7 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // searchFixture is a server with two nodes, their plugin, 25 jobs of one name, and one of two tasks.
@@ -27,8 +27,8 @@ func searchFixture(t *testing.T) *server {
 			Job: &structs.Job{ID: fmt.Sprintf("many%02d", i), Name: "many"},
 		})
 	}
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: "other"},
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: "other"},
 	})
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
 		ID:        "shop",
@@ -71,7 +71,8 @@ func TestSearch_ByPrefix(t *testing.T) {
 		{"node_pools", "", "de", "node_pools=default"},
 		{"vars", "", "app/", "vars=app/db"},
 		{"vars", "other", "", "vars="},
-		{"all", "", "n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= vars= volumes="},
+		{"all", "", "n0",
+			"allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= vars= volumes="},
 		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl vars= volumes="},
 	} {
 		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
@@ -133,7 +134,8 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"node_pools", "", "ll", "node_pools=all()"},
 		{"volumes", "", "v1", "volumes=v1()"},
 		{"deployment", "", "v1", "deployment="},
-		{"", "", "me-n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= vars= volumes="},
+		{"", "", "me-n0",
+			"allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= vars= volumes="},
 	} {
 		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,

@@ -7,7 +7,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -18,13 +18,13 @@ type Status struct{ *core.Server }
 func (s Status) Ping(*structs.Empty) {}
 
 // Leader returns "" during an election.
-func (s Status) Leader(resp *admin.StatusLeaderResponse) {
+func (s Status) Leader(resp *cluster.StatusLeaderResponse) {
 	resp.Leader, _, _, _ = s.Raft.Leader()
 }
 
 // Peers lists the servers as the Raft configuration of this server has them, which may lag behind the
 // Leader's.
-func (s Status) Peers(resp *admin.StatusPeersResponse) {
+func (s Status) Peers(resp *cluster.StatusPeersResponse) {
 	for _, server := range s.Raft.Configuration() {
 		resp.Peers = append(resp.Peers, server.Address)
 	}
@@ -34,7 +34,7 @@ func (s Status) Peers(resp *admin.StatusPeersResponse) {
 func (s Status) RaftConfiguration(
 	_ *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *admin.RaftConfigurationResponse,
+	resp *cluster.RaftConfigurationResponse,
 ) error {
 	resp.Servers = s.Raft.Configuration()
 	return nil
@@ -43,7 +43,7 @@ func (s Status) RaftConfiguration(
 // RemovePeer rejects a request with an ID and an address: they could be of two servers.
 func (s Status) RemovePeer(
 	_ context.Context,
-	req *admin.RaftRemovePeerRequest,
+	req *cluster.RaftRemovePeerRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
@@ -56,7 +56,7 @@ func (s Status) RemovePeer(
 // TransferLeadership makes another server lead.
 func (s Status) TransferLeadership(
 	ctx context.Context,
-	req *admin.RaftTransferRequest,
+	req *cluster.RaftTransferRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
@@ -83,7 +83,7 @@ func (s Status) Collect(
 func (Status) SchedulerConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *admin.SchedulerConfigResponse,
+	resp *cluster.SchedulerConfigResponse,
 ) error {
 	resp.SchedulerConfig = state.SchedulerConfig(tx)
 	return nil
@@ -92,8 +92,8 @@ func (Status) SchedulerConfig(
 // SetSchedulerConfig stores a configuration, with CAS only if the stored one is still that of the request.
 func (s Status) SetSchedulerConfig(
 	ctx context.Context,
-	req *admin.SchedulerConfigRequest,
-	resp *admin.SchedulerConfigSetResponse,
+	req *cluster.SchedulerConfigRequest,
+	resp *cluster.SchedulerConfigSetResponse,
 ) (uint64, error) {
 	req.Config.Canonicalize()
 

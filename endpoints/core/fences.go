@@ -5,16 +5,16 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // FenceDevices returns the devices that fence a node with its claims, and the others with the reasons. A
 // server without devices returns an empty list, which is no null in JSON.
-func (s *Server) FenceDevices(tx state.Reader, n *structs.Node, claims []*nodeloss.LostClaim) (
-	[]*nodeloss.FenceDevice, []*nodeloss.FenceMismatch,
+func (s *Server) FenceDevices(tx state.Reader, n *structs.Node, claims []*cluster.LostClaim) (
+	[]*cluster.FenceDevice, []*cluster.FenceMismatch,
 ) {
 	if s.Fencing == nil {
-		return []*nodeloss.FenceDevice{}, nil
+		return []*cluster.FenceDevice{}, nil
 	}
 	return s.Fencing.For(state.FenceTargetOf(tx, n), claims)
 }
@@ -24,6 +24,6 @@ func (s *Server) FenceDevices(tx state.Reader, n *structs.Node, claims []*nodelo
 func (s *Server) Fences(tx *state.ReadTx) func(*structs.Node) bool {
 	return func(n *structs.Node) bool {
 		devices, _ := s.FenceDevices(tx, n, state.LostClaims(tx, n.ID))
-		return slices.ContainsFunc(devices, (*nodeloss.FenceDevice).Useful)
+		return slices.ContainsFunc(devices, (*cluster.FenceDevice).Useful)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
-	"berth/structs/nodeloss"
 )
 
 // Raft is the membership of this server in the cluster, as the procedures use it.
@@ -32,7 +31,7 @@ type Raft interface {
 	// LostLeadership is closed while this server does not lead.
 	LostLeadership() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
-	Configuration() []*admin.RaftServer
+	Configuration() []*cluster.RaftServer
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
 	RemovePeer(id, address string) (index uint64, err error)
 	// TransferLeadership makes another server lead, and waits until it does. Only the leader can do it.
@@ -66,18 +65,18 @@ type Leases interface {
 // Autopilot is the view of the leader on the servers.
 type Autopilot interface {
 	// Stats returns how far this server has followed the log.
-	Stats() admin.RaftStats
+	Stats() cluster.RaftStats
 	// Health returns the health of all servers. The error is unavailable if this server does not lead.
-	Health() (*admin.AutopilotHealthResponse, error)
+	Health() (*cluster.AutopilotHealthResponse, error)
 }
 
 // Fencing has the fence devices of a server, in the order in which they are tried.
 type Fencing interface {
 	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers,
 	// and the others with the reasons.
-	For(t *state.FenceTarget, claims []*nodeloss.LostClaim) ([]*nodeloss.FenceDevice, []*nodeloss.FenceMismatch)
+	For(t *state.FenceTarget, claims []*cluster.LostClaim) ([]*cluster.FenceDevice, []*cluster.FenceMismatch)
 	// Test runs the action monitor of each device that fences a node. It changes nothing.
-	Test(ctx context.Context, t *state.FenceTarget) []*nodeloss.FenceTest
+	Test(ctx context.Context, t *state.FenceTarget) []*cluster.FenceTest
 }
 
 // Consul is what the procedures do in Consul.
@@ -102,9 +101,9 @@ type ServiceToken struct {
 
 // RootKeys serve the methods of the keyring on one server (see server/keys).
 type RootKeys interface {
-	List(context.Context, *structs.QueryRequest) (*admin.KeyringListResponse, error)
-	Serve(context.Context, *admin.KeyringRotateRequest, *admin.KeyringRotateResponse) (uint64, error)
-	Status(*admin.KeyringStatus)
+	List(context.Context, *structs.QueryRequest) (*cluster.KeyringListResponse, error)
+	Serve(context.Context, *cluster.KeyringRotateRequest, *cluster.KeyringRotateResponse) (uint64, error)
+	Status(*cluster.KeyringStatus)
 }
 
 // noRootKeys stand for those of a server without any.
@@ -112,17 +111,17 @@ type noRootKeys struct{}
 
 var errNoRootKeys = structs.Preconditionf("this server has no root keys")
 
-func (noRootKeys) List(context.Context, *structs.QueryRequest) (*admin.KeyringListResponse, error) {
+func (noRootKeys) List(context.Context, *structs.QueryRequest) (*cluster.KeyringListResponse, error) {
 	return nil, errNoRootKeys
 }
 
 func (noRootKeys) Serve(
-	context.Context, *admin.KeyringRotateRequest, *admin.KeyringRotateResponse,
+	context.Context, *cluster.KeyringRotateRequest, *cluster.KeyringRotateResponse,
 ) (uint64, error) {
 	return 0, errNoRootKeys
 }
 
-func (noRootKeys) Status(*admin.KeyringStatus) {}
+func (noRootKeys) Status(*cluster.KeyringStatus) {}
 
 // Events has the newest events of one server (see server/events).
 type Events interface {

@@ -3,11 +3,11 @@ package core
 import (
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // FindNodePool returns a node pool that is defined or that a node names. The error is not-found.
-func FindNodePool(tx *state.ReadTx, name string) (*admin.NodePool, error) {
+func FindNodePool(tx *state.ReadTx, name string) (*cluster.NodePool, error) {
 	for _, p := range state.NodePools(tx) {
 		if p.Name == name {
 			return p, nil

@@ -25,7 +25,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Deps are the parts that the procedures use.
@@ -91,7 +91,7 @@ type Deps struct {
 
 // Clocks compares the clocks of the servers while this one leads.
 type Clocks interface {
-	ReadClocks(ctx context.Context) *admin.ClockResponse
+	ReadClocks(ctx context.Context) *cluster.ClockResponse
 	// AcceptClock makes the cluster time that of this server's wall clock. The error is precondition if most
 	// servers have another one.
 	AcceptClock(ctx context.Context) (index uint64, err error)

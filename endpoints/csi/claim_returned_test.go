@@ -9,7 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // A node waits for a volume that a returned node may hold, and gets its answer as soon as that one has let go
@@ -17,7 +17,7 @@ import (
 func TestClaimGet_WaitsForAReturnedNodeThatMayHoldTheVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+		mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 		s.AddNode("n1", "a")
 		for volume, alloc := range map[string]string{"v": "a1", "other": "a2"} {
 			s.AddVolume(volume)

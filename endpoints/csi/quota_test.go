@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	"berth/structs/storage"
 )
@@ -24,8 +24,8 @@ func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
 		Name:   "team",
 		Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Bounds{Storage: bounds}}},
 	}})
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: "default", Quota: "team"},
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: "default", Quota: "team"},
 	})
 	calls := make(chan string, 100)
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {

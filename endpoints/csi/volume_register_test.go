@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -48,8 +48,8 @@ func TestVolumeRegister_ChecksAllVolumesBeforeTheFirstCall(t *testing.T) {
 					Storage: &quota.StorageBound{Volumes: 2},
 				}}},
 			}})
-			must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-				Definition: &admin.Namespace{Name: "default", Quota: "two"},
+			must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+				Definition: &cluster.Namespace{Name: "default", Quota: "two"},
 			})
 			before := len(n.Called())
 			if c.edit != nil {

@@ -13,7 +13,7 @@ import (
 	"berth/rpc"
 	statecsi "berth/state/csi"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -268,7 +268,7 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 func TestVolumeCreate_TheNameOfAFileIsALabel(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "b"}})
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "b"}})
 	var names []string
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names = append(names, v.NameAtPlugin())

@@ -11,7 +11,7 @@ import (
 	"berth/endpoints/core"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // existingVolume is a volume that is at its plugin already.
@@ -135,7 +135,7 @@ func TestVolumePut_NamesNoVolumeOfAnotherNamespace(t *testing.T) {
 	wantText(t, err, `as volume "first"`)
 
 	second.Namespace = "team"
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "team"}})
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "team"}})
 	err = rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(second))
 	wantText(t, err, "as a volume of another namespace")
 	if strings.Contains(err.Error(), `"first"`) || strings.Contains(err.Error(), `"default"`) {

@@ -12,7 +12,7 @@ import (
 	"berth/fsm"
 	"berth/internal/admission"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // FakeRaft is a cluster of one server: it applies a proposal at once.
@@ -102,8 +102,8 @@ func (r *FakeRaft) LostLeadership() <-chan struct{} {
 }
 
 // Configuration is that of core.Raft.
-func (r *FakeRaft) Configuration() []*admin.RaftServer {
-	return []*admin.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
+func (r *FakeRaft) Configuration() []*cluster.RaftServer {
+	return []*cluster.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
 }
 
 // Leads is that of core.Raft.
@@ -211,15 +211,15 @@ func (l *FakeLeases) Extend(id string, length time.Duration) error {
 type FakeAutopilot struct{}
 
 // Stats is that of core.Autopilot.
-func (FakeAutopilot) Stats() admin.RaftStats {
-	return admin.RaftStats{LastTerm: 3, LastIndex: 70}
+func (FakeAutopilot) Stats() cluster.RaftStats {
+	return cluster.RaftStats{LastTerm: 3, LastIndex: 70}
 }
 
 // Health is that of core.Autopilot.
-func (FakeAutopilot) Health() (*admin.AutopilotHealthResponse, error) {
-	return &admin.AutopilotHealthResponse{
+func (FakeAutopilot) Health() (*cluster.AutopilotHealthResponse, error) {
+	return &cluster.AutopilotHealthResponse{
 		Leader:  "s1",
-		Servers: []*admin.ServerHealth{{ID: "s1", LastContact: -1}},
+		Servers: []*cluster.ServerHealth{{ID: "s1", LastContact: -1}},
 	}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // SecretOf returns the secret of a node.
@@ -120,15 +120,15 @@ func (s *Server) SetNodeDown(node string) {
 // AddNamespace defines a namespace.
 func (s *Server) AddNamespace(name string) {
 	s.T.Helper()
-	Must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: name},
+	Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: name},
 	})
 }
 
 // AddRootKey gives the server a root key.
 func (s *Server) AddRootKey(id string) {
 	s.T.Helper()
-	MustPropose(s, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
+	MustPropose(s, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: []byte("wrapped"),
 		KEK:     "kek",

@@ -17,7 +17,7 @@ import (
 	"berth/server/events"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
 )
 
@@ -132,9 +132,9 @@ namespace "default" {
 	nodes := token(s, `node { policy = "read" }`)
 	servers := token(s, `operator { policy = "read" }`)
 
-	_, err := fsm.Propose(t.Context(), s.Raft, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
-		Clock: admin.ClusterTime{Time: 1},
-		Wrong: []admin.WrongClock{{ServerID: "i", Server: "s1.global", Ahead: time.Hour}},
+	_, err := fsm.Propose(t.Context(), s.Raft, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+		Clock: cluster.ClusterTime{Time: 1},
+		Wrong: []cluster.WrongClock{{ServerID: "i", Server: "s1.global", Ahead: time.Hour}},
 	})
 	if err != nil {
 		t.Fatal(err)

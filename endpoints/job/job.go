@@ -18,7 +18,7 @@ import (
 	"berth/state/signkeys"
 	"berth/state/volumesecrets"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -346,7 +346,7 @@ func (j Jobs) List(
 // all jobs.
 func (Jobs) OfPool(
 	tx *state.ReadTx,
-	req *admin.NodePoolGetRequest,
+	req *cluster.NodePoolGetRequest,
 	resp *structs.JobListResponse,
 ) error {
 	_, err := core.FindNodePool(tx, req.Name)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // addJob registers a job of one group, changed by some functions.
@@ -40,9 +40,9 @@ func (s *server) eval(id string) *structs.Evaluation {
 // rejectJobs makes the servers reject new jobs and new versions, as an operator does.
 func (s *server) rejectJobs() {
 	s.T.Helper()
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
-	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 }
 
 // parameterized makes a job start children by dispatch.

@@ -13,7 +13,7 @@ import (
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
@@ -103,9 +103,9 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.PreemptionConfig.ServiceSchedulerEnabled = true
-	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	important := func(id string, priority int) *structs.Job {
 		job := testJob(id)
 		job.Priority = priority

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -33,9 +33,9 @@ func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
 	}
 	want(true, 40)
 	want(false, 0)
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.MemoryOversubscriptionEnabled = true
-	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	want(false, 40)
 }
 
@@ -63,8 +63,8 @@ func TestJobs_WarnOfAQuotaWithoutPlace(t *testing.T) {
 		}})
 	}
 	bounded(quota.Bounds{MemoryMB: 50})
-	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
+	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
 	})
 
 	want := func(text string, edits ...func(*structs.Job)) {

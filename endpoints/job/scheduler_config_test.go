@@ -4,35 +4,35 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	s := newServer(t)
-	read := func() *admin.SchedulerConfiguration {
-		return must(s, admin.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
+	read := func() *cluster.SchedulerConfiguration {
+		return must(s, cluster.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
 	}
-	set := func(c admin.SchedulerConfiguration, cas bool) bool {
-		return must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
+	set := func(c cluster.SchedulerConfiguration, cas bool) bool {
+		return must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
 	}
 	first := *read()
-	if first != admin.DefaultSchedulerConfiguration() {
+	if first != cluster.DefaultSchedulerConfiguration() {
 		t.Errorf("got %+v, want the default", first)
 	}
 	next := first
-	next.SchedulerAlgorithm = admin.AlgorithmSpread
+	next.SchedulerAlgorithm = cluster.AlgorithmSpread
 	if !set(next, true) || set(next, true) {
 		t.Error("want the first of two changes of one version, and not the second")
 	}
-	if got := read(); got.SchedulerAlgorithm != admin.AlgorithmSpread {
+	if got := read(); got.SchedulerAlgorithm != cluster.AlgorithmSpread {
 		t.Errorf("got %+v", got)
 	}
-	if !set(first, false) || read().SchedulerAlgorithm != admin.AlgorithmBinpack {
+	if !set(first, false) || read().SchedulerAlgorithm != cluster.AlgorithmBinpack {
 		t.Error("a change without a condition was not made")
 	}
 	first.SchedulerAlgorithm = "best"
 	entries := s.Raft.Entries
-	rejected(s, structs.KindInvalid, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: first})
+	rejected(s, structs.KindInvalid, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: first})
 	if s.Raft.Entries != entries {
 		t.Error("an invalid configuration reached the log")
 	}
@@ -42,9 +42,9 @@ func TestJobRegister_IsRejectedByTheConfiguration(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
 	s.addJob("enc", parameterized)
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
-	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	for _, id := range []string{"old", "new"} {
 		rejected(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
 	}
@@ -54,6 +54,6 @@ func TestJobRegister_IsRejectedByTheConfiguration(t *testing.T) {
 	})
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
 	config.RejectJobRegistration = false
-	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("new")})
 }

@@ -12,7 +12,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // offer reports that an allocation runs and offers the services with these names.
@@ -51,8 +51,8 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 func (s *server) addAllocIn(ns, id, node string) {
 	s.T.Helper()
 	if ns != structs.DefaultNamespace {
-		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: ns},
+		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: ns},
 		})
 	}
 	job := testJob("job-" + id)

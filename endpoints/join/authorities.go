@@ -10,14 +10,14 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // ReplaceAuthority makes a new authority, which signs once the log has it. The machines follow by themselves.
 func (s Signing) ReplaceAuthority(
 	ctx context.Context,
 	_ *structs.WriteRequest,
-	resp *admin.AuthorityReplaceResponse,
+	resp *cluster.AuthorityReplaceResponse,
 ) (uint64, error) {
 	next, err := s.Next(s.Region)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s Signing) ReplaceAuthority(
 // RemoveAuthority ends the trust in a retired authority.
 func (s Signing) RemoveAuthority(
 	ctx context.Context,
-	req *admin.AuthorityRemoveRequest,
-	resp *admin.AuthorityRemoveResponse,
+	req *cluster.AuthorityRemoveRequest,
+	resp *cluster.AuthorityRemoveResponse,
 ) (uint64, error) {
 	resp.JoinTokens = len(trust.TokensOfAuthority(s.Store.Read(), req.ID))
 	return fsm.Propose(ctx, s.Leader, fsm.AuthorityRemove, req)
@@ -41,9 +41,9 @@ func (s Signing) RemoveAuthority(
 
 // ListAuthorities lists the authorities that are trusted, without their keys.
 func (s Signing) ListAuthorities(
-	tx *state.ReadTx, _ *structs.QueryRequest, resp *admin.AuthorityListResponse,
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *cluster.AuthorityListResponse,
 ) error {
-	resp.Authorities = []*admin.AuthorityStub{}
+	resp.Authorities = []*cluster.AuthorityStub{}
 	for _, a := range s.trustedBy(tx) {
 		certs, err := pki.ParseCertificates([]byte(a.CertPEM))
 		if err != nil {
@@ -54,7 +54,7 @@ func (s Signing) ListAuthorities(
 		if a.RetireTime != 0 && retires.Before(end) {
 			end = retires
 		}
-		resp.Authorities = append(resp.Authorities, &admin.AuthorityStub{
+		resp.Authorities = append(resp.Authorities, &cluster.AuthorityStub{
 			ID:           a.ID,
 			Subject:      certs[0].Subject.String(),
 			CertPEM:      a.CertPEM,
@@ -67,6 +67,6 @@ func (s Signing) ListAuthorities(
 }
 
 // trustedBy returns the authorities of a snapshot that are trusted now, the one that signs first.
-func (s Signing) trustedBy(tx *state.ReadTx) []*admin.Authority {
+func (s Signing) trustedBy(tx *state.ReadTx) []*cluster.Authority {
 	return trust.TrustedAuthorities(slices.Collect(trust.Authorities(tx)), s.Now().UnixNano())
 }

@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate/field"
 )
 
@@ -16,8 +16,8 @@ import (
 // the serial number, which the log has.
 func (s Signing) SignOperator(
 	_ context.Context,
-	req *admin.OperatorCertificateRequest,
-	resp *admin.OperatorCertificateResponse,
+	req *cluster.OperatorCertificateRequest,
+	resp *cluster.OperatorCertificateResponse,
 ) (uint64, error) {
 	csr, err := s.checkOperator(req)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s Signing) SignOperator(
 	}
 	signed, err := s.Signer.SignRequest(csr.Public, pki.Request{
 		Identity: csr.Identity,
-		Life:     cmp.Or(req.TTL, admin.OperatorLife),
+		Life:     cmp.Or(req.TTL, cluster.OperatorLife),
 	})
 	if err != nil {
 		return 0, err
@@ -51,10 +51,10 @@ func (s Signing) SignOperator(
 
 // checkOperator returns the signing request of an operator who may have the certificate: root may ask for any
 // operator, and an operator for itself.
-func (s Signing) checkOperator(req *admin.OperatorCertificateRequest) (pki.CSR, error) {
+func (s Signing) checkOperator(req *cluster.OperatorCertificateRequest) (pki.CSR, error) {
 	f := field.New("the certificate of an operator")
-	f.Require(req.TTL >= 0 && req.TTL <= admin.MaxOperatorLife,
-		"TTL is %s; expected at most %s", req.TTL, admin.MaxOperatorLife)
+	f.Require(req.TTL >= 0 && req.TTL <= cluster.MaxOperatorLife,
+		"TTL is %s; expected at most %s", req.TTL, cluster.MaxOperatorLife)
 	err := f.Err()
 	if err != nil {
 		return pki.CSR{}, err
@@ -69,13 +69,13 @@ func (s Signing) checkOperator(req *admin.OperatorCertificateRequest) (pki.CSR, 
 		return csr, structs.Deniedf("%s is of another region; this is region %q", id, s.Region)
 	case id.Role != pki.RoleOperator:
 		return csr, structs.Deniedf("%s: expected the identity of an operator; machines join with a token", id)
-	case req.Operator != admin.OperatorRoot && req.Operator != id.String():
+	case req.Operator != cluster.OperatorRoot && req.Operator != id.String():
 		return csr, structs.Deniedf("the caller is %q, and the signing request is of %s: an operator gets a "+
 			"certificate of its own name, and root gets one of each name over the operator socket of a server",
 			structs.Cut(req.Operator, structs.MaxQuoted), id)
-	case req.Operator != admin.OperatorRoot && req.TTL > admin.OperatorLife:
+	case req.Operator != cluster.OperatorRoot && req.TTL > cluster.OperatorLife:
 		return csr, structs.Deniedf("TTL is %s; an operator gets at most %s for itself: ask for less, or as root "+
-			"over the operator socket of a server", req.TTL, admin.OperatorLife)
+			"over the operator socket of a server", req.TTL, cluster.OperatorLife)
 	}
 	return csr, nil
 }
@@ -84,7 +84,7 @@ func (s Signing) checkOperator(req *admin.OperatorCertificateRequest) (pki.CSR, 
 // have taken its connection a moment longer than the leader, and a certificate that root gets for it would be
 // useless.
 func checkOperatorRevoked(tx state.Reader, name string) error {
-	r := trust.Revoked(tx, admin.CertificateRef{Role: admin.RevokeOperator, ID: name})
+	r := trust.Revoked(tx, cluster.CertificateRef{Role: cluster.RevokeOperator, ID: name})
 	if r == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // deposed is a server that does not lead any more, and has not applied the removal of an authority.
@@ -31,7 +31,7 @@ type leading struct{ deposed }
 func (leading) VerifyLeader() error { return nil }
 
 // requestOf returns the request of a caller for a certificate of the operator ann.
-func requestOf(t *testing.T, caller string) *admin.OperatorCertificateRequest {
+func requestOf(t *testing.T, caller string) *cluster.OperatorCertificateRequest {
 	t.Helper()
 	key, err := pki.NewKey()
 	if err != nil {
@@ -41,25 +41,25 @@ func requestOf(t *testing.T, caller string) *admin.OperatorCertificateRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &admin.OperatorCertificateRequest{CSR: csr, Operator: caller}
+	return &cluster.OperatorCertificateRequest{CSR: csr, Operator: caller}
 }
 
 // No entry of the log shows here that the server leads.
 func TestSignOperator_SignsOnTheLeaderAlone(t *testing.T) {
 	s := Signing{Leader: deposed{}, Region: "global"}
-	req := requestOf(t, admin.OperatorRoot)
-	_, err := s.SignOperator(t.Context(), req, &admin.OperatorCertificateResponse{})
+	req := requestOf(t, cluster.OperatorRoot)
+	_, err := s.SignOperator(t.Context(), req, &cluster.OperatorCertificateResponse{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("%v; expected unavailable", err)
 	}
 }
 
 // signAnn asks a leader without an authority: the error is precondition once all checks are passed.
-func signAnn(t *testing.T, store *state.Store, req *admin.OperatorCertificateRequest) error {
+func signAnn(t *testing.T, store *state.Store, req *cluster.OperatorCertificateRequest) error {
 	t.Helper()
 	s := Signing{Store: store, Leader: leading{}, Region: "global"}
 	s.Rows = authority.RowsOf(store)
-	_, err := s.SignOperator(t.Context(), req, &admin.OperatorCertificateResponse{})
+	_, err := s.SignOperator(t.Context(), req, &cluster.OperatorCertificateResponse{})
 	return err
 }
 
@@ -71,11 +71,11 @@ func TestSignOperator_ForItselfIsShort(t *testing.T) {
 		ttl    time.Duration
 		want   structs.Kind
 	}{
-		"itself, 30 days":  {itself, admin.OperatorLife, structs.KindPrecondition},
-		"itself, longer":   {itself, admin.OperatorLife + 1, structs.KindDenied},
+		"itself, 30 days":  {itself, cluster.OperatorLife, structs.KindPrecondition},
+		"itself, longer":   {itself, cluster.OperatorLife + 1, structs.KindDenied},
 		"itself, default":  {itself, 0, structs.KindPrecondition},
-		"root, a year":     {admin.OperatorRoot, admin.MaxOperatorLife, structs.KindPrecondition},
-		"itself, too long": {itself, admin.MaxOperatorLife + 1, structs.KindInvalid},
+		"root, a year":     {cluster.OperatorRoot, cluster.MaxOperatorLife, structs.KindPrecondition},
+		"itself, too long": {itself, cluster.MaxOperatorLife + 1, structs.KindInvalid},
 	} {
 		req := requestOf(t, c.caller)
 		req.TTL = c.ttl
@@ -92,18 +92,18 @@ func TestSignOperator_DeniesARevokedName(t *testing.T) {
 		role, revoked string
 		want          structs.Kind
 	}{
-		"the operator":          {admin.RevokeOperator, "ann", structs.KindDenied},
-		"another operator":      {admin.RevokeOperator, "bob", structs.KindPrecondition},
-		"a server of that name": {admin.JoinServer, "ann", structs.KindPrecondition},
+		"the operator":          {cluster.RevokeOperator, "ann", structs.KindDenied},
+		"another operator":      {cluster.RevokeOperator, "bob", structs.KindPrecondition},
+		"a server of that name": {cluster.JoinServer, "ann", structs.KindPrecondition},
 	} {
 		store := state.New()
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return trust.Revoke(tx, &admin.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
+			return trust.Revoke(tx, &cluster.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, caller := range []string{"spiffe://global/operator/ann", admin.OperatorRoot} {
+		for _, caller := range []string{"spiffe://global/operator/ann", cluster.OperatorRoot} {
 			err := signAnn(t, store, requestOf(t, caller))
 			if !structs.IsKind(err, c.want) {
 				t.Errorf("%s is revoked, %s asks: %v; expected %s", name, caller, err, c.want)
@@ -122,14 +122,14 @@ func TestSignOperator_BeginsByTheClusterTime(t *testing.T) {
 	} {
 		s := signingAlone(t, hclog.NewNullLogger())
 		now := time.Now()
-		_, err := fsm.Propose(t.Context(), s.Leader, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
-			Clock: admin.ClusterTime{Time: now.Add(-c.ahead).UnixNano()},
+		_, err := fsm.Propose(t.Context(), s.Leader, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+			Clock: cluster.ClusterTime{Time: now.Add(-c.ahead).UnixNano()},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp := &admin.OperatorCertificateResponse{}
-		_, err = s.SignOperator(t.Context(), requestOf(t, admin.OperatorRoot), resp)
+		resp := &cluster.OperatorCertificateResponse{}
+		_, err = s.SignOperator(t.Context(), requestOf(t, cluster.OperatorRoot), resp)
 		if err != nil {
 			t.Fatal(err)
 		}

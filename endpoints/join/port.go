@@ -16,7 +16,7 @@ import (
 	"berth/rpc"
 	"berth/server/authority"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -50,7 +50,7 @@ type Cluster interface {
 	// Servers lists the RPC addresses of the servers that are alive.
 	Servers() []string
 	// Members lists the servers as the gossip sees them.
-	Members() []*admin.AgentMember
+	Members() []*cluster.AgentMember
 }
 
 // Port serves the connections of machines without a certificate. It serves Machine.Join and Machine.Renew,
@@ -69,15 +69,15 @@ type Port struct {
 }
 
 // NewPort returns a port of a server, which forwards its calls to the leader.
-func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
+func NewPort(s Settings, c Cluster, logger hclog.Logger) *Port {
 	p := &Port{
 		Settings: s,
-		cluster:  cluster,
+		cluster:  c,
 		logger:   logger,
 		conns:    make(loadshed.Permits, maxConns),
 		open:     map[string]int{},
 	}
-	p.rpc = rpc.NewServer(logger, rpc.Handle(admin.Join, p.join), rpc.Handle(admin.RenewLapsed, p.renew))
+	p.rpc = rpc.NewServer(logger, rpc.Handle(cluster.Join, p.join), rpc.Handle(cluster.RenewLapsed, p.renew))
 	limits := rpc.DefaultLimits()
 	limits.Calls = 1
 	limits.Waiting = 1
@@ -150,7 +150,7 @@ func (p *Port) leave(host string) {
 // join has the leader sign the certificate of a machine. The secret of the token stays here: the leader
 // compares its hash. The secrets of servers come from this server, over the connection that it has verified
 // as one of TLS.
-func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinResponse, error) {
+func (p *Port) join(ctx context.Context, req *cluster.JoinRequest) (*cluster.JoinResponse, error) {
 	token, err := pki.ParseJoinToken(string(req.Token))
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinRes
 	}
 
 	// The leader compares the hash of the token, so this server asks for the machine.
-	signed, err := rpc.Call(rpc.Inside(ctx), p.cluster, admin.CertificateSign, &admin.CertificateSignRequest{
+	signed, err := rpc.Call(rpc.Inside(ctx), p.cluster, cluster.CertificateSign, &cluster.CertificateSignRequest{
 		TokenID:   token.ID,
 		TokenHash: token.Hash(),
 		CSR:       req.CSR,
@@ -183,7 +183,7 @@ func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinRes
 		return nil, err
 	}
 	p.logger.Info("a machine has joined", "identity", csr.Identity.String(), "token", token.ID)
-	resp := &admin.JoinResponse{
+	resp := &cluster.JoinResponse{
 		Certificate: signed.Certificate,
 		Authorities: signed.Authorities,
 		Servers:     p.cluster.Servers(),
@@ -198,9 +198,9 @@ func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinRes
 }
 
 // gossipAddresses lists the addresses of the servers that are alive.
-func gossipAddresses(members []*admin.AgentMember) (alive []string) {
+func gossipAddresses(members []*cluster.AgentMember) (alive []string) {
 	for _, m := range members {
-		if m.Status == admin.MemberAlive {
+		if m.Status == cluster.MemberAlive {
 			alive = append(alive, net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port))))
 		}
 	}
@@ -211,8 +211,8 @@ func gossipAddresses(members []*admin.AgentMember) (alive []string) {
 // signature of the request, by the key of the record. A recorded request is of no use to anybody else: its
 // answer is a certificate for a key that only the node has.
 func (p *Port) renew(
-	ctx context.Context, req *admin.RenewLapsedRequest,
-) (*admin.CertificateSignResponse, error) {
+	ctx context.Context, req *cluster.RenewLapsedRequest,
+) (*cluster.CertificateSignResponse, error) {
 	csr, err := pki.ParseCSR(req.CSR)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (p *Port) renew(
 	if csr.Identity.Role != pki.RoleNode {
 		return nil, structs.Deniedf("the signing request is of %s; only a node renews here", csr.Identity)
 	}
-	signed, err := rpc.Call(ctx, p.cluster, admin.CertificateRenew, &admin.CertificateRenewRequest{
+	signed, err := rpc.Call(ctx, p.cluster, cluster.CertificateRenew, &cluster.CertificateRenewRequest{
 		NodeID: csr.Identity.ID,
 		CSR:    req.CSR,
 	})

@@ -8,32 +8,32 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Revoke revokes the certificates of a machine or an operator, or one certificate. Each server acts on it
 // when it applies the entry.
 func (s Signing) Revoke(
 	ctx context.Context,
-	req *admin.CertificateRevokeRequest,
-	resp *admin.CertificateRevokeResponse,
+	req *cluster.CertificateRevokeRequest,
+	resp *cluster.CertificateRevokeResponse,
 ) (uint64, error) {
-	resp.ID = admin.MachineRevocationID(req.Role, req.Name)
+	resp.ID = cluster.MachineRevocationID(req.Role, req.Name)
 	if req.Serial != "" {
 		serial, err := pki.ParseSerial(req.Serial)
 		if err != nil {
 			return 0, err
 		}
-		resp.ID = admin.SerialRevocationID(serial)
+		resp.ID = cluster.SerialRevocationID(serial)
 	}
 	return fsm.Propose(ctx, s.Leader, fsm.Revoke, req)
 }
 
 // ListRevocations lists the revocations, and the authorities that are trusted: nodes follow both.
 func (s Signing) ListRevocations(
-	tx *state.ReadTx, _ *structs.QueryRequest, resp *admin.CertificateRevocationsResponse,
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *cluster.CertificateRevocationsResponse,
 ) error {
-	resp.Revocations = []*admin.Revocation{}
+	resp.Revocations = []*cluster.Revocation{}
 	for r := range trust.Revocations(tx) {
 		resp.Revocations = append(resp.Revocations, r)
 	}

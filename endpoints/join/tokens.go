@@ -15,7 +15,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate/field"
 )
 
@@ -43,8 +43,8 @@ type Leader interface {
 // CreateToken makes a join token.
 func (s Signing) CreateToken(
 	ctx context.Context,
-	req *admin.JoinTokenCreateRequest,
-	resp *admin.JoinTokenCreateResponse,
+	req *cluster.JoinTokenCreateRequest,
+	resp *cluster.JoinTokenCreateResponse,
 ) (uint64, error) {
 	err := checkCreate(req)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s Signing) CreateToken(
 
 	token := pki.NewJoinToken(s.Region, pki.Role(req.Role), signer.Cert)
 	expires := req.Now + int64(cmp.Or(req.TTL, defaultTTL))
-	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &admin.JoinTokenRequest{
+	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &cluster.JoinTokenRequest{
 		ID:         token.ID,
 		Hash:       token.Hash(),
 		Role:       req.Role,
@@ -74,13 +74,13 @@ func (s Signing) CreateToken(
 	return index, err
 }
 
-func checkCreate(req *admin.JoinTokenCreateRequest) error {
+func checkCreate(req *cluster.JoinTokenCreateRequest) error {
 	f := field.New("the join token")
-	f.CheckOneOf("Role", req.Role, []string{admin.JoinNode, admin.JoinServer})
+	f.CheckOneOf("Role", req.Role, []string{cluster.JoinNode, cluster.JoinServer})
 	f.Require(req.TTL >= 0 && req.TTL <= maxTTL, "TTL is %s; expected at most %s", req.TTL, maxTTL)
 	f.Require(len(req.NodeName) <= structs.MaxName && len(req.NodePool) <= structs.MaxName,
 		"NodeName and NodePool have at most %d bytes", structs.MaxName)
-	f.Require(req.Role == admin.JoinNode || req.NodeName == "" && req.NodePool == "",
+	f.Require(req.Role == cluster.JoinNode || req.NodeName == "" && req.NodePool == "",
 		"NodeName and NodePool are for the token of a node")
 	f.Require(req.NodeName == "" || req.Uses <= 1, "Uses is %d for one node; expected 1", req.Uses)
 	return f.Err()
@@ -88,10 +88,10 @@ func checkCreate(req *admin.JoinTokenCreateRequest) error {
 
 // ListTokens lists the join tokens that can still be used, without the hashes of their secrets.
 func (s Signing) ListTokens(
-	tx *state.ReadTx, _ *structs.QueryRequest, resp *admin.JoinTokenListResponse,
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *cluster.JoinTokenListResponse,
 ) error {
 	now := s.Now().UnixNano()
-	resp.Tokens = []*admin.JoinToken{}
+	resp.Tokens = []*cluster.JoinToken{}
 	for t := range trust.JoinTokens(tx) {
 		if t.ExpireTime <= now {
 			continue
@@ -108,8 +108,8 @@ func (s Signing) ListTokens(
 // record.
 func (s Signing) Sign(
 	ctx context.Context,
-	req *admin.CertificateSignRequest,
-	resp *admin.CertificateSignResponse,
+	req *cluster.CertificateSignRequest,
+	resp *cluster.CertificateSignResponse,
 ) (uint64, error) {
 	if req.TokenID == "" {
 		return 0, structs.Deniedf("TokenID: nothing is given; expected that of a join token")
@@ -121,7 +121,7 @@ func (s Signing) Sign(
 	if err != nil {
 		return 0, err
 	}
-	record := &admin.MachineCertificateRequest{
+	record := &cluster.MachineCertificateRequest{
 		TokenID:   req.TokenID,
 		TokenHash: req.TokenHash,
 		NodeName:  req.NodeName,
@@ -140,8 +140,8 @@ func (s Signing) Sign(
 // node.
 func (s Signing) Renew(
 	ctx context.Context,
-	req *admin.CertificateRenewRequest,
-	resp *admin.CertificateSignResponse,
+	req *cluster.CertificateRenewRequest,
+	resp *cluster.CertificateSignResponse,
 ) (uint64, error) {
 	csr, err := s.parse(req.CSR)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s Signing) Renew(
 		return 0, structs.Deniedf("the signing request is of %s; expected that of node %q",
 			csr.Identity, req.NodeID)
 	}
-	return s.issue(ctx, csr, &admin.MachineCertificateRequest{Now: req.Now}, resp)
+	return s.issue(ctx, csr, &cluster.MachineCertificateRequest{Now: req.Now}, resp)
 }
 
 // parse reads the request for the certificate of a machine of this region.
@@ -175,8 +175,8 @@ func (s Signing) parse(der []byte) (pki.CSR, error) {
 func (s Signing) issue(
 	ctx context.Context,
 	csr pki.CSR,
-	record *admin.MachineCertificateRequest,
-	resp *admin.CertificateSignResponse,
+	record *cluster.MachineCertificateRequest,
+	resp *cluster.CertificateSignResponse,
 ) (uint64, error) {
 	record.Role = string(csr.Identity.Role)
 	record.ID = csr.Identity.ID
@@ -213,7 +213,7 @@ func (s Signing) issue(
 // and the certificate of that one does not say for which agent.
 func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 	signs := trust.ActiveAuthority(tx) != nil
-	recorded := trust.MachineCertificate(tx, admin.JoinNode, n.ID) != nil
+	recorded := trust.MachineCertificate(tx, cluster.JoinNode, n.ID) != nil
 	if old == nil || !signs || recorded || old.Name == n.Name && old.NodePool == n.NodePool {
 		return nil
 	}
@@ -232,7 +232,7 @@ func CheckNode(tx state.Reader, n *structs.Node) error {
 	if err != nil {
 		return err
 	}
-	c := trust.MachineCertificate(tx, admin.JoinNode, n.ID)
+	c := trust.MachineCertificate(tx, cluster.JoinNode, n.ID)
 	if c == nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"berth/server/authority"
 	"berth/state"
 	"berth/state/trust"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // alone is the only server of a cluster.
@@ -44,14 +44,14 @@ func signingAlone(t *testing.T, logger hclog.Logger) Signing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := ring.Seal(admin.AuthorityPlace(id), keyPEM)
+	sealed, err := ring.Seal(cluster.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = store.Write(1, func(tx *state.WriteTx) error {
 		err := trust.RootKeyAdd(tx, keyringtest.Row("k"))
 		if err == nil {
-			err = trust.AuthoritySet(tx, &admin.AuthorityRequest{
+			err = trust.AuthoritySet(tx, &cluster.AuthorityRequest{
 				ID:      id,
 				CertPEM: string(a.CertPEM()),
 				Key:     sealed,
@@ -81,10 +81,10 @@ func TestSign_TellsTheLogOfEachCertificateForAToken(t *testing.T) {
 	var log bytes.Buffer
 	s := signingAlone(t, hclog.New(&hclog.LoggerOptions{Output: &log}))
 	hash := []byte("hash")
-	_, err := fsm.Propose(t.Context(), s.Leader, fsm.JoinTokenPut, &admin.JoinTokenRequest{
+	_, err := fsm.Propose(t.Context(), s.Leader, fsm.JoinTokenPut, &cluster.JoinTokenRequest{
 		ID:         "the-token",
 		Hash:       hash,
-		Role:       admin.JoinNode,
+		Role:       cluster.JoinNode,
 		Uses:       1,
 		ExpireTime: 2,
 	})
@@ -99,13 +99,13 @@ func TestSign_TellsTheLogOfEachCertificateForAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := &admin.CertificateSignRequest{TokenID: "the-token", TokenHash: hash, CSR: csr}
+	req := &cluster.CertificateSignRequest{TokenID: "the-token", TokenHash: hash, CSR: csr}
 	req.Now = 1
-	_, err = s.Sign(t.Context(), req, &admin.CertificateSignResponse{})
+	_, err = s.Sign(t.Context(), req, &cluster.CertificateSignResponse{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	serial := trust.MachineCertificate(s.Store.Read(), admin.JoinNode, "n1").Serial
+	serial := trust.MachineCertificate(s.Store.Read(), cluster.JoinNode, "n1").Serial
 	for _, want := range []string{"spiffe://global/node/n1", serial, "the-token"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %q: %s", want, log.String())
@@ -113,7 +113,7 @@ func TestSign_TellsTheLogOfEachCertificateForAToken(t *testing.T) {
 	}
 
 	log.Reset()
-	_, err = s.Sign(t.Context(), req, &admin.CertificateSignResponse{})
+	_, err = s.Sign(t.Context(), req, &cluster.CertificateSignResponse{})
 	if err == nil || log.Len() > 0 {
 		t.Errorf("a used token: %v, and the log says %s", err, log.String())
 	}

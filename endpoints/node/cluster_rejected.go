@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // rejectedNodes are the nodes of other clusters that asked these servers to join, for operators. They are in
@@ -15,21 +15,21 @@ import (
 // value has none.
 type rejectedNodes struct {
 	mu   sync.Mutex
-	byID map[string]nodeloss.ForeignNode
+	byID map[string]cluster.ForeignNode
 }
 
 // Note remembers a node that was rejected. It takes the place of the node that has not asked for the longest
-// time if there are nodeloss.MaxForeignNodes.
-func (f *rejectedNodes) Note(n nodeloss.ForeignNode) {
+// time if there are cluster.MaxForeignNodes.
+func (f *rejectedNodes) Note(n cluster.ForeignNode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byID == nil {
-		f.byID = map[string]nodeloss.ForeignNode{}
+		f.byID = map[string]cluster.ForeignNode{}
 	}
 
 	_, known := f.byID[n.ID]
-	if !known && len(f.byID) >= nodeloss.MaxForeignNodes {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(f.byID)), func(a, b nodeloss.ForeignNode) int {
+	if !known && len(f.byID) >= cluster.MaxForeignNodes {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(f.byID)), func(a, b cluster.ForeignNode) int {
 			return cmp.Compare(a.Asked, b.Asked)
 		})
 		delete(f.byID, oldest.ID)
@@ -44,18 +44,18 @@ func (f *rejectedNodes) Forget(nodeID string) {
 	delete(f.byID, nodeID)
 }
 
-// List returns the nodes that asked within nodeloss.ForeignNodeFor, by name, and forgets the others.
-func (f *rejectedNodes) List(now time.Time) []*nodeloss.ForeignNode {
+// List returns the nodes that asked within cluster.ForeignNodeFor, by name, and forgets the others.
+func (f *rejectedNodes) List(now time.Time) []*cluster.ForeignNode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	since := now.Add(-nodeloss.ForeignNodeFor).UnixNano()
-	maps.DeleteFunc(f.byID, func(_ string, n nodeloss.ForeignNode) bool { return n.Asked < since })
-	all := make([]*nodeloss.ForeignNode, 0, len(f.byID))
+	since := now.Add(-cluster.ForeignNodeFor).UnixNano()
+	maps.DeleteFunc(f.byID, func(_ string, n cluster.ForeignNode) bool { return n.Asked < since })
+	all := make([]*cluster.ForeignNode, 0, len(f.byID))
 	for _, n := range f.byID {
 		all = append(all, &n)
 	}
 
-	slices.SortFunc(all, func(a, b *nodeloss.ForeignNode) int {
+	slices.SortFunc(all, func(a, b *cluster.ForeignNode) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return all

@@ -10,12 +10,12 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // Pin changes the pins of a node. The text log names them without their values.
 func (l Lost) Pin(
-	ctx context.Context, req *nodeloss.NodeFencePinRequest, _ *structs.Empty,
+	ctx context.Context, req *cluster.NodeFencePinRequest, _ *structs.Empty,
 ) (uint64, error) {
 	req.By = cmp.Or(req.By, "an operator")
 	err := req.Validate()
@@ -35,8 +35,8 @@ func (l Lost) Pin(
 }
 
 // Pins reads all pins, and warns of nodes that the devices of this server would not fence well.
-func (l Lost) Pins(tx *state.ReadTx, _ *structs.QueryRequest, resp *nodeloss.NodeFencePinsResponse) error {
-	resp.Pins = slices.AppendSeq([]*nodeloss.FencePin{}, state.FencePins(tx))
+func (l Lost) Pins(tx *state.ReadTx, _ *structs.QueryRequest, resp *cluster.NodeFencePinsResponse) error {
+	resp.Pins = slices.AppendSeq([]*cluster.FencePin{}, state.FencePins(tx))
 	if l.Fencing == nil {
 		return nil
 	}
@@ -46,10 +46,10 @@ func (l Lost) Pins(tx *state.ReadTx, _ *structs.QueryRequest, resp *nodeloss.Nod
 		if len(devices) > 0 || len(others) == 0 {
 			return ""
 		}
-		return "no fence device matches it" + nodeloss.MismatchText(others)
+		return "no fence device matches it" + cluster.MismatchText(others)
 	}
 	for w := range state.FenceWarnings(tx, fault) {
-		if len(resp.Warnings) == nodeloss.MaxFenceWarnings {
+		if len(resp.Warnings) == cluster.MaxFenceWarnings {
 			resp.Unlisted++
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -14,20 +14,20 @@ import (
 // them.
 func TestNodeFencePin_NeedsTheOperatorSocket(t *testing.T) {
 	s := serverWithVolume(t)
-	req := &nodeloss.NodeFencePinRequest{NodeID: "n1", Pins: map[string]string{"bmc": "10.0.9.1"}}
-	rejected(s, structs.KindDenied, nodeloss.NodeFencePin, req)
+	req := &cluster.NodeFencePinRequest{NodeID: "n1", Pins: map[string]string{"bmc": "10.0.9.1"}}
+	rejected(s, structs.KindDenied, cluster.NodeFencePin, req)
 	s.OverSocket = true
-	rejected(s, structs.KindInvalid, nodeloss.NodeFencePin, &nodeloss.NodeFencePinRequest{NodeID: "n1"})
-	rejected(s, structs.KindNotFound, nodeloss.NodeFencePin,
-		&nodeloss.NodeFencePinRequest{NodeID: "n9", Pins: req.Pins})
-	if got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{}); len(got.Pins) != 0 {
+	rejected(s, structs.KindInvalid, cluster.NodeFencePin, &cluster.NodeFencePinRequest{NodeID: "n1"})
+	rejected(s, structs.KindNotFound, cluster.NodeFencePin,
+		&cluster.NodeFencePinRequest{NodeID: "n9", Pins: req.Pins})
+	if got := must(s, cluster.NodeFencePins, &structs.QueryRequest{}); len(got.Pins) != 0 {
 		t.Fatalf("the pins are %+v", got.Pins)
 	}
 
-	must(s, nodeloss.NodeFencePin, req)
-	got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{})
-	want := nodeloss.FencePin{
-		Kind: nodeloss.FencePinOfID, Key: "n1", Name: "bmc", Value: "10.0.9.1", NodeID: "n1", By: "an operator",
+	must(s, cluster.NodeFencePin, req)
+	got := must(s, cluster.NodeFencePins, &structs.QueryRequest{})
+	want := cluster.FencePin{
+		Kind: cluster.FencePinOfID, Key: "n1", Name: "bmc", Value: "10.0.9.1", NodeID: "n1", By: "an operator",
 		Time: s.Clock.UnixNano(),
 	}
 	if len(got.Pins) != 1 {
@@ -43,33 +43,33 @@ func TestNodeFencePin_NeedsTheOperatorSocket(t *testing.T) {
 func TestNodeFencePins_WarnsOfANodeWithoutAPin(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	power := []*nodeloss.FenceDevice{{Name: "ipmi", Scope: nodeloss.FencePower}}
+	power := []*cluster.FenceDevice{{Name: "ipmi", Scope: cluster.FencePower}}
 	s.Fencing = fakeFencing{devices: power, needs: "bmc"}
-	if got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{}); len(got.Warnings) != 0 {
+	if got := must(s, cluster.NodeFencePins, &structs.QueryRequest{}); len(got.Warnings) != 0 {
 		t.Errorf("its volume holds: %+v", got.Warnings[0])
 	}
 	policy := &storage.PluginSettingsRequest{ID: "pl", OnNodeLoss: structs.LossFence}
 	mustPropose(s, fsm.PluginConfigSet, policy)
-	got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{})
+	got := must(s, cluster.NodeFencePins, &structs.QueryRequest{})
 	if len(got.Warnings) != 1 || got.Warnings[0].NodeID != "n1" ||
 		got.Warnings[0].Text != "no fence device matches it: ipmi: no pin bmc" {
 		t.Errorf("the warnings are %+v", got.Warnings)
 	}
 
 	s.SetNodeDown("n1")
-	status := must(s, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	status := must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(status.Devices) != 0 || len(status.Others) != 1 || status.Others[0].Reason != "no pin bmc" {
 		t.Errorf("the devices are %+v, the others %+v", status.Devices, status.Others)
 	}
-	err := rejected(s, structs.KindPrecondition, nodeloss.NodeFence, &nodeloss.NodeFenceRequest{NodeID: "n1"})
+	err := rejected(s, structs.KindPrecondition, cluster.NodeFence, &cluster.NodeFenceRequest{NodeID: "n1"})
 	if err == nil || !strings.Contains(err.Error(), "covers its volumes: ipmi: no pin bmc; if the machine is off") {
 		t.Errorf("got %v", err)
 	}
 
-	pin := &nodeloss.NodeFencePinRequest{NodeID: "n1", Pins: map[string]string{"bmc": "1"}}
-	must(s, nodeloss.NodeFencePin, pin)
-	must(s, nodeloss.NodeFence, &nodeloss.NodeFenceRequest{NodeID: "n1"})
-	if got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{}); len(got.Warnings) != 0 {
+	pin := &cluster.NodeFencePinRequest{NodeID: "n1", Pins: map[string]string{"bmc": "1"}}
+	must(s, cluster.NodeFencePin, pin)
+	must(s, cluster.NodeFence, &cluster.NodeFenceRequest{NodeID: "n1"})
+	if got := must(s, cluster.NodeFencePins, &structs.QueryRequest{}); len(got.Warnings) != 0 {
 		t.Errorf("after the pin: %+v", got.Warnings)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
-// Lost serves the procedures about nodes that are lost: see structs/nodeloss.
+// Lost serves the procedures about nodes that are lost: see structs/cluster.
 type Lost struct{ *core.Server }
 
 // Fence orders a run of the devices for a node. The leader's loop carries it out.
 func (l Lost) Fence(
-	ctx context.Context, req *nodeloss.NodeFenceRequest, _ *structs.Empty,
+	ctx context.Context, req *cluster.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	n, err := l.find(req.NodeID)
 	if err == nil {
@@ -30,9 +30,9 @@ func (l Lost) Fence(
 	// An order that no device can carry out is rejected at once, with the way out.
 	tx := l.Store.Read()
 	devices, others := l.FenceDevices(tx, n, state.LostClaims(tx, n.ID))
-	if !slices.ContainsFunc(devices, (*nodeloss.FenceDevice).Useful) {
+	if !slices.ContainsFunc(devices, (*cluster.FenceDevice).Useful) {
 		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes%s; "+
-			"if the machine is off: berth node confirm-lost %s", n.Name, nodeloss.MismatchText(others),
+			"if the machine is off: berth node confirm-lost %s", n.Name, cluster.MismatchText(others),
 			structs.ShortID(n.ID))
 	}
 	return fsm.Propose(ctx, l.Raft, fsm.FenceOrdered, req)
@@ -40,7 +40,7 @@ func (l Lost) Fence(
 
 // Confirm records the word of an operator that a machine is off, and releases the volumes of its node.
 func (l Lost) Confirm(
-	ctx context.Context, req *nodeloss.NodeFenceRequest, _ *structs.Empty,
+	ctx context.Context, req *cluster.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	_, err := l.find(req.NodeID)
 	if err == nil {
@@ -60,7 +60,7 @@ func (l Lost) Confirm(
 }
 
 // checkOperator bounds the texts of an operator, which rows store. An operator without a name gets one.
-func checkOperator(req *nodeloss.NodeFenceRequest) error {
+func checkOperator(req *cluster.NodeFenceRequest) error {
 	req.By = cmp.Or(req.By, "an operator")
 	if len(req.Why) > structs.MaxText || len(req.By) > structs.MaxName {
 		return structs.Invalidf("Why and By may have %d and %d bytes", structs.MaxText, structs.MaxName)
@@ -81,14 +81,14 @@ func (l Lost) find(id string) (*structs.Node, error) {
 // it runs programs of the servers: only the operator socket may ask for it.
 func (l Lost) Test(
 	ctx context.Context, req *structs.NodeGetRequest,
-) (*nodeloss.NodeFenceTestResponse, error) {
+) (*cluster.NodeFenceTestResponse, error) {
 	tx := l.Store.Read()
 	n := state.Node(tx, req.NodeID)
 	if n == nil {
 		return nil, noNode(structs.Cut(req.NodeID, structs.MaxQuoted))
 	}
 
-	resp := &nodeloss.NodeFenceTestResponse{Results: []*nodeloss.FenceTest{}}
+	resp := &cluster.NodeFenceTestResponse{Results: []*cluster.FenceTest{}}
 	if l.Fencing != nil {
 		resp.Results = l.Fencing.Test(ctx, state.FenceTargetOf(tx, n))
 	}
@@ -97,7 +97,7 @@ func (l Lost) Test(
 
 // Status shows the facts about the loss of a node.
 func (l Lost) Status(
-	tx *state.ReadTx, req *structs.NodeGetRequest, resp *nodeloss.NodeFenceStatusResponse,
+	tx *state.ReadTx, req *structs.NodeGetRequest, resp *cluster.NodeFenceStatusResponse,
 ) error {
 	n := state.Node(tx, req.NodeID)
 	if n == nil {

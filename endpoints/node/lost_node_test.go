@@ -9,7 +9,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // tooLong is longer than each text of an operator may be.
@@ -17,26 +17,26 @@ var tooLong = strings.Repeat("x", structs.MaxText+1)
 
 // fakeFencing has devices that fence each node, or each node with a pin.
 type fakeFencing struct {
-	devices []*nodeloss.FenceDevice
-	tests   []*nodeloss.FenceTest
+	devices []*cluster.FenceDevice
+	tests   []*cluster.FenceTest
 	needs   string // the name of the pin
 }
 
-func (f fakeFencing) For(t *state.FenceTarget, claims []*nodeloss.LostClaim) (
-	[]*nodeloss.FenceDevice, []*nodeloss.FenceMismatch,
+func (f fakeFencing) For(t *state.FenceTarget, claims []*cluster.LostClaim) (
+	[]*cluster.FenceDevice, []*cluster.FenceMismatch,
 ) {
 	if f.needs != "" && t.Pins[f.needs] == "" {
-		return nil, []*nodeloss.FenceMismatch{{Name: "ipmi", Reason: "no pin " + f.needs}}
+		return nil, []*cluster.FenceMismatch{{Name: "ipmi", Reason: "no pin " + f.needs}}
 	}
 	for _, d := range f.devices {
-		if d.Scope == nodeloss.FencePower {
+		if d.Scope == cluster.FencePower {
 			d.Covers = len(claims)
 		}
 	}
 	return f.devices, nil
 }
 
-func (f fakeFencing) Test(context.Context, *state.FenceTarget) []*nodeloss.FenceTest { return f.tests }
+func (f fakeFencing) Test(context.Context, *state.FenceTarget) []*cluster.FenceTest { return f.tests }
 
 // serverWithVolume is a server whose node n1 uses the volume v.
 func serverWithVolume(t *testing.T) *server {
@@ -52,13 +52,13 @@ func serverWithVolume(t *testing.T) *server {
 // The machine of a node may write, and no server can know. So not everybody may say that it does not.
 func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	s := serverWithVolume(t)
-	s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{{Name: "ipmi", Scope: nodeloss.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*cluster.FenceDevice{{Name: "ipmi", Scope: cluster.FencePower}}}
 	s.SetNodeDown("n1")
-	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindDenied, nodeloss.NodeConfirmLost, word)
-	rejected(s, structs.KindDenied, nodeloss.NodeFence, word)
-	rejected(s, structs.KindDenied, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
-	must(s, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	rejected(s, structs.KindDenied, cluster.NodeConfirmLost, word)
+	rejected(s, structs.KindDenied, cluster.NodeFence, word)
+	rejected(s, structs.KindDenied, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
@@ -72,13 +72,13 @@ func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
 	job := &structs.JobGetRequest{JobID: "job-a1"}
 	check := func(subject string, why func() *structs.WhyResponse) {
 		t.Helper()
-		for _, d := range []*nodeloss.FenceDevice{
-			{Name: "ipmi", Scope: nodeloss.FencePower}, {Name: "san", Scope: nodeloss.FenceStorage},
+		for _, d := range []*cluster.FenceDevice{
+			{Name: "ipmi", Scope: cluster.FencePower}, {Name: "san", Scope: cluster.FenceStorage},
 		} {
-			s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{d}}
+			s.Fencing = fakeFencing{devices: []*cluster.FenceDevice{d}}
 			text := why().Text
 			advised := strings.Contains(text, "berth node fence n1")
-			if advised != (d.Scope == nodeloss.FencePower) || !strings.Contains(text, "berth node confirm-lost") {
+			if advised != (d.Scope == cluster.FencePower) || !strings.Contains(text, "berth node confirm-lost") {
 				t.Errorf("%s: with device %s:\n%s", subject, d.Name, text)
 			}
 		}
@@ -109,11 +109,11 @@ func TestWhy_CountsInTheTimeOfTheRows(t *testing.T) {
 }
 
 func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
-	type devices = []*nodeloss.FenceDevice
-	type request = nodeloss.NodeFenceRequest
-	power := &nodeloss.FenceDevice{Name: "ipmi", Scope: nodeloss.FencePower}
-	other := &nodeloss.FenceDevice{Name: "san", Scope: nodeloss.FenceStorage}
-	covering := &nodeloss.FenceDevice{Name: "san", Scope: nodeloss.FenceStorage, Covers: 1}
+	type devices = []*cluster.FenceDevice
+	type request = cluster.NodeFenceRequest
+	power := &cluster.FenceDevice{Name: "ipmi", Scope: cluster.FencePower}
+	other := &cluster.FenceDevice{Name: "san", Scope: cluster.FenceStorage}
+	covering := &cluster.FenceDevice{Name: "san", Scope: cluster.FenceStorage, Covers: 1}
 	req := &request{NodeID: "n1", By: "ann", Why: "no answer"}
 	for name, c := range map[string]struct {
 		up      bool
@@ -142,9 +142,9 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 				c.change(&sent)
 			}
 			if c.kind != "" {
-				rejected(s, c.kind, nodeloss.NodeFence, &sent)
+				rejected(s, c.kind, cluster.NodeFence, &sent)
 			} else {
-				must(s, nodeloss.NodeFence, &sent)
+				must(s, cluster.NodeFence, &sent)
 			}
 			order := state.FenceOrder(s.Store.Read(), "n1")
 			if (order == nil) != (c.kind != "") || order != nil && (order.By != "ann" || order.Why != "no answer") {
@@ -157,18 +157,18 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{{Name: "ipmi", Scope: nodeloss.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*cluster.FenceDevice{{Name: "ipmi", Scope: cluster.FencePower}}}
 	s.SetNodeDown("n1")
-	must(s, nodeloss.NodeFence, &nodeloss.NodeFenceRequest{NodeID: "n1"})
+	must(s, cluster.NodeFence, &cluster.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
-		mustPropose(s, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
+		mustPropose(s, fsm.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID: "n1", Epoch: state.Node(s.Store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
 		})
-		mustPropose(s, fsm.FenceEnd, &nodeloss.FenceEndRequest{
-			NodeID: "n1", Number: uint64(i + 1), Cause: nodeloss.FenceCauseAgent,
+		mustPropose(s, fsm.FenceEnd, &cluster.FenceEndRequest{
+			NodeID: "n1", Number: uint64(i + 1), Cause: cluster.FenceCauseAgent,
 		})
 	}
-	got := must(s, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	got := must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	switch {
 	case got.Status != structs.NodeDown || got.Order == nil || got.Order.By != "an operator" || got.Brake != nil:
 		t.Errorf("got %+v", got)
@@ -179,22 +179,22 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	case len(got.Devices) != 1 || got.Devices[0].Covers != 1:
 		t.Errorf("the devices are %+v", got.Devices)
 	}
-	rejected(s, structs.KindNotFound, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n9"})
+	rejected(s, structs.KindNotFound, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n9"})
 }
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindPrecondition, nodeloss.NodeConfirmLost, word)
+	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	rejected(s, structs.KindPrecondition, cluster.NodeConfirmLost, word)
 	s.SetNodeDown("n1")
 	long := *word
 	long.Why = tooLong
-	rejected(s, structs.KindInvalid, nodeloss.NodeConfirmLost, &long)
+	rejected(s, structs.KindInvalid, cluster.NodeConfirmLost, &long)
 	if !s.Claimed() {
 		t.Error("the claim was released without a word")
 	}
-	must(s, nodeloss.NodeConfirmLost, word)
+	must(s, cluster.NodeConfirmLost, word)
 	runs := state.FenceRuns(s.Store.Read(), "n1")
 	if s.Claimed() || len(runs) != 1 || runs[0].Begun != s.Clock.UnixNano() {
 		t.Errorf("the claim is there: %t; the runs are %+v", s.Claimed(), runs)
@@ -204,13 +204,13 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	if got := must(s, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
+	if got := must(s, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}
-	s.Fencing = fakeFencing{tests: []*nodeloss.FenceTest{{Device: "ipmi", OK: true}}}
-	got := must(s, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	s.Fencing = fakeFencing{tests: []*cluster.FenceTest{{Device: "ipmi", OK: true}}}
+	got := must(s, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Results) != 1 || got.Results[0].Device != "ipmi" {
 		t.Errorf("got %+v", got.Results)
 	}
-	rejected(s, structs.KindNotFound, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
+	rejected(s, structs.KindNotFound, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
 }

@@ -14,7 +14,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/validate/report"
 )
 
@@ -319,15 +319,15 @@ func (n Nodes) Eligibility(
 // ExtendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
 func (n Nodes) ExtendLease(
 	ctx context.Context,
-	req *nodeloss.NodeExtendLeaseRequest,
-	resp *nodeloss.NodeExtendLeaseResponse,
+	req *cluster.NodeExtendLeaseRequest,
+	resp *cluster.NodeExtendLeaseResponse,
 ) (uint64, error) {
 	length, err := n.Leases.Length(req.For)
 	if err != nil {
 		return 0, err
 	}
 
-	longer := &nodeloss.NodeLeaseRequest{
+	longer := &cluster.NodeLeaseRequest{
 		NodeID: req.NodeID,
 		Length: length,
 	}

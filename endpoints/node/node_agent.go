@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate/report"
 )
 
@@ -49,7 +49,7 @@ func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
 	return n.Leases.Admit(admission.Node{
 		Row:            row,
 		HasVolumes:     csi.HasGrantedClaims(tx, row.ID),
-		AskAfterReboot: pool != nil && pool.Reboot == admin.RebootAsk,
+		AskAfterReboot: pool != nil && pool.Reboot == cluster.RebootAsk,
 	}, agent)
 }
 

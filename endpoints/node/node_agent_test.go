@@ -12,8 +12,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // registerAgent registers node n1 again, for an agent.
@@ -137,7 +136,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 // A call of an earlier epoch is rejected, also if it would change nothing.
 func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
+	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
 	early := must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
@@ -159,7 +158,7 @@ func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 // The heartbeat in which the node tells that it is clean ends its return.
 func TestHeartbeat_EndsTheReturn(t *testing.T) {
 	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
+	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
 	agent := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	s.registerAgent(agent)
@@ -305,8 +304,8 @@ func TestRegister_ARebootWaitsForAProofWhereThePoolAsks(t *testing.T) {
 	row := *state.Node(s.Store.Read(), "n1")
 	row.NodePool = "twins"
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
-	mustPropose(s, fsm.NodePoolApply, &admin.NodePoolApplyRequest{
-		Pool: &admin.NodePool{Name: "twins", Reboot: admin.RebootAsk}})
+	mustPropose(s, fsm.NodePoolApply, &cluster.NodePoolApplyRequest{
+		Pool: &cluster.NodePool{Name: "twins", Reboot: cluster.RebootAsk}})
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	agent.BootID = "b2"
 	agent.Marks = []string{"boot2", "boot"}

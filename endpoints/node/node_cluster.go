@@ -7,7 +7,7 @@ import (
 	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
@@ -43,7 +43,7 @@ func (n Nodes) joinCluster(
 	}
 
 	if shown != "" && shown != id && !known {
-		foreign := nodeloss.ForeignNode{
+		foreign := cluster.ForeignNode{
 			ID:        node.ID,
 			Name:      node.Name,
 			HTTPAddr:  node.HTTPAddr,
@@ -65,7 +65,7 @@ func (n Nodes) joinCluster(
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.
-func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
+func (n Nodes) rejectForeign(node cluster.ForeignNode, here string) error {
 	err := structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
@@ -86,6 +86,6 @@ func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
 // ListForeign lists the nodes that rejectForeign remembers.
 func (n Nodes) ListForeign(
 	context.Context, *structs.QueryRequest,
-) (*nodeloss.NodeForeignListResponse, error) {
-	return &nodeloss.NodeForeignListResponse{Nodes: n.rejected.List(n.Now())}, nil
+) (*cluster.NodeForeignListResponse, error) {
+	return &cluster.NodeForeignListResponse{Nodes: n.rejected.List(n.Now())}, nil
 }

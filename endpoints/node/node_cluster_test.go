@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // registers returns the request of a node that shows the ID of a cluster.
@@ -51,8 +51,8 @@ func TestNodeRegister_RejectsANodeOfAnotherCluster(t *testing.T) {
 // Otherwise an operator of new and empty servers sees no node, and not why.
 func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
 	s := newServer(t)
-	list := func() []*nodeloss.ForeignNode {
-		return must(s, nodeloss.NodeForeignList, &structs.QueryRequest{}).Nodes
+	list := func() []*cluster.ForeignNode {
+		return must(s, cluster.NodeForeignList, &structs.QueryRequest{}).Nodes
 	}
 	if got := list(); got == nil || len(got) > 0 {
 		t.Errorf("got %v, want an empty list", got)
@@ -65,7 +65,7 @@ func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
 		{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a"}},
 	}}
 	err := rejected(s, structs.KindConflict, structs.NodeRegister, req)
-	want := nodeloss.ForeignNode{
+	want := cluster.ForeignNode{
 		ID:        "n1",
 		Name:      "name-n1",
 		HTTPAddr:  "10.0.0.9:4646",

@@ -9,30 +9,30 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // The row of a longer lease is in the log before the lease is granted: the next leader knows of it.
 func TestExtendLease_IsRecordedFirst(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	req := &nodeloss.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
+	req := &cluster.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
 	s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("no quorum") })
-	rejected(s, structs.KindUnavailable, nodeloss.NodeExtendLease, req)
+	rejected(s, structs.KindUnavailable, cluster.NodeExtendLease, req)
 	if len(s.Leases.Extended) > 0 {
 		t.Errorf("a lease was granted without its row: %v", s.Leases.Extended)
 	}
 
 	s.Raft.Do(func() { s.Raft.Proposed = nil })
-	resp := must(s, nodeloss.NodeExtendLease, req)
+	resp := must(s, cluster.NodeExtendLease, req)
 	if !slices.Equal(s.Leases.Extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
 		t.Errorf("granted %v, answered %s", s.Leases.Extended, resp.DownAfter)
 	}
 
-	rejected(s, structs.KindNotFound, nodeloss.NodeExtendLease,
-		&nodeloss.NodeExtendLeaseRequest{NodeID: "n2", For: time.Minute})
-	rejected(s, structs.KindInvalid, nodeloss.NodeExtendLease,
-		&nodeloss.NodeExtendLeaseRequest{NodeID: "n1", For: 2 * time.Hour})
+	rejected(s, structs.KindNotFound, cluster.NodeExtendLease,
+		&cluster.NodeExtendLeaseRequest{NodeID: "n2", For: time.Minute})
+	rejected(s, structs.KindInvalid, cluster.NodeExtendLease,
+		&cluster.NodeExtendLeaseRequest{NodeID: "n1", For: 2 * time.Hour})
 }
 
 // A node counts on its lease. A former leader, and a server that has just begun to lead, must not grant one.

@@ -8,7 +8,7 @@ import (
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // A node may be marked down after its request was authenticated, by this leader or the one before. Its
@@ -17,7 +17,7 @@ func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	// The servers count epochs from then on.
-	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
 		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:   "n1",

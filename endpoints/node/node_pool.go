@@ -8,7 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -19,9 +19,9 @@ type Pools struct{ *core.Server }
 func (Pools) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
-	resp *admin.NodePoolListResponse,
+	resp *cluster.NodePoolListResponse,
 ) (err error) {
-	name := func(p *admin.NodePool) string { return p.Name }
+	name := func(p *cluster.NodePool) string { return p.Name }
 	resp.Pools, err = query.PageByName(state.NodePools(tx), name, req, resp)
 	return err
 }
@@ -30,8 +30,8 @@ func (Pools) List(
 // them.
 func (Pools) Get(
 	tx *state.ReadTx,
-	req *admin.NodePoolGetRequest,
-	resp *admin.NodePoolGetResponse,
+	req *cluster.NodePoolGetRequest,
+	resp *cluster.NodePoolGetResponse,
 ) (err error) {
 	resp.Pool, err = core.FindNodePool(tx, req.Name)
 	return err
@@ -40,7 +40,7 @@ func (Pools) Get(
 // Apply defines a node pool or changes it. The error is invalid for a specification with faults.
 func (p Pools) Apply(
 	ctx context.Context,
-	req *admin.NodePoolApplyRequest,
+	req *cluster.NodePoolApplyRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Pool == nil {
@@ -57,7 +57,7 @@ func (p Pools) Apply(
 // ListNodes lists the nodes of a pool, and those of the whole cluster for the pool all.
 func (Pools) ListNodes(
 	tx *state.ReadTx,
-	req *admin.NodePoolGetRequest,
+	req *cluster.NodePoolGetRequest,
 	resp *structs.NodeListResponse,
 ) error {
 	// An empty list for a misspelt name would look like a pool without nodes.

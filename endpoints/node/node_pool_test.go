@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestNodePools_AreThoseThatNodesName(t *testing.T) {
@@ -21,7 +21,7 @@ func TestNodePools_AreThoseThatNodesName(t *testing.T) {
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
 	names := func(q structs.QueryOptions) (all []string) {
-		for _, p := range must(s, admin.NodePoolList, &structs.QueryRequest{QueryOptions: q}).Pools {
+		for _, p := range must(s, cluster.NodePoolList, &structs.QueryRequest{QueryOptions: q}).Pools {
 			all = append(all, p.Name)
 		}
 		return all
@@ -40,23 +40,23 @@ func TestNodePools_AreThoseThatNodesName(t *testing.T) {
 		"default": "n1 j1",
 		"gpu":     "n2 n3 j2",
 	} {
-		get := &admin.NodePoolGetRequest{Name: name}
-		if p := must(s, admin.NodePoolGet, get).Pool; p.Name != name || p.CreateIndex == 0 {
+		get := &cluster.NodePoolGetRequest{Name: name}
+		if p := must(s, cluster.NodePoolGet, get).Pool; p.Name != name || p.CreateIndex == 0 {
 			t.Errorf("pool %s is %+v", name, p)
 		}
 		got := ""
-		for _, n := range must(s, admin.NodePoolNodes, get).Nodes {
+		for _, n := range must(s, cluster.NodePoolNodes, get).Nodes {
 			got += n.ID + " "
 		}
-		for _, j := range must(s, admin.NodePoolJobs, get).Jobs {
+		for _, j := range must(s, cluster.NodePoolJobs, get).Jobs {
 			got += j.ID
 		}
 		if got != want {
 			t.Errorf("pool %s has %s, want %s", name, got, want)
 		}
 	}
-	none := &admin.NodePoolGetRequest{Name: "none"}
-	rejected(s, structs.KindNotFound, admin.NodePoolGet, none)
-	rejected(s, structs.KindNotFound, admin.NodePoolNodes, none)
-	rejected(s, structs.KindNotFound, admin.NodePoolJobs, none)
+	none := &cluster.NodePoolGetRequest{Name: "none"}
+	rejected(s, structs.KindNotFound, cluster.NodePoolGet, none)
+	rejected(s, structs.KindNotFound, cluster.NodePoolNodes, none)
+	rejected(s, structs.KindNotFound, cluster.NodePoolJobs, none)
 }

@@ -9,7 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // markRestored marks the state as one that was restored.
@@ -271,7 +271,7 @@ func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 // returned is a server with the nodes n1 and n2. n2 was deleted, and is back with two volumes of before.
 func returned(t *testing.T) (*server, *fakeNode) {
 	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 	s.AddNode("n1", "a")
 	for _, v := range []string{"stuck", "freed", "v"} {
 		s.AddVolume(v)

@@ -5,7 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	"berth/structs/storage"
 )
@@ -72,9 +72,9 @@ func place(row any) (namespace, id string, known bool) {
 		return r.Namespace, r.Path, true
 	case *structs.ServiceListStub:
 		return r.Namespace, "", true
-	case *admin.Namespace:
+	case *cluster.Namespace:
 		return "", r.Name, true
-	case *admin.NodePool:
+	case *cluster.NodePool:
 		return "", r.Name, true
 	case *structs.Node:
 		return "", r.ID, true

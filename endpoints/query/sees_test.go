@@ -5,7 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A right names each kind of rows by its namespace and ID. Rows of an unknown kind are shown to nobody.
@@ -24,8 +24,8 @@ func TestPlace_OfEachKindOfRows(t *testing.T) {
 		{&structs.ServiceRegistration{Namespace: "n", ID: "i"}, "n", "i"},
 		{&access.Variable{Namespace: "n", Path: "i"}, "n", "i"},
 		{&structs.ServiceListStub{Namespace: "n"}, "n", ""},
-		{&admin.Namespace{Name: "i"}, "", "i"},
-		{&admin.NodePool{Name: "i"}, "", "i"},
+		{&cluster.Namespace{Name: "i"}, "", "i"},
+		{&cluster.NodePool{Name: "i"}, "", "i"},
 		{&structs.Node{ID: "i"}, "", "i"},
 		{&structs.CSIPluginRow{ID: "i"}, "", "i"},
 	} {

@@ -7,7 +7,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -35,15 +35,15 @@ var nodeMethods = map[string]bool{
 	access.VariableGet.Name:            false,
 	access.VariableList.Name:           false,
 	access.IdentitySign.Name:           false,
-	admin.CertificateRenew.Name:        false,
+	cluster.CertificateRenew.Name:      false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
-	admin.StatusPing.Name:              true,
-	admin.StatusPeers.Name:             true,
+	cluster.StatusPing.Name:            true,
+	cluster.StatusPeers.Name:           true,
 	// The agent of a node answers others that verify identities.
 	access.SigningKeys.Name: true,
 	// Nodes reject revoked certificates on their own ports.
-	admin.CertificateRevocations.Name: true,
+	cluster.CertificateRevocations.Name: true,
 	// The agent of a node asks for the rights of the callers of its HTTP API, by their tokens.
 	access.Check.Name: true,
 }
@@ -88,17 +88,17 @@ func CheckGrant(ctx context.Context, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
 	trusted := !rpc.FromOutside(ctx) && (!secured || peer.Role == pki.RoleServer)
 	switch r := req.(type) {
-	case *admin.JoinTokenCreateRequest:
+	case *cluster.JoinTokenCreateRequest:
 		if !trusted {
 			return structs.Deniedf("a join token needs the certificate of an operator, or the operator socket of the "+
 				"server that leads: run `berth %s join-token create` there", roleOf(r))
 		}
-	case *admin.CertificateSignRequest:
+	case *cluster.CertificateSignRequest:
 		if !trusted {
 			return structs.Deniedf("servers alone ask for the signature of a machine's certificate; a machine joins " +
 				"with its token: run `berth tls join`")
 		}
-	case *admin.OperatorCertificateRequest:
+	case *cluster.OperatorCertificateRequest:
 		if !trusted {
 			return structs.Deniedf("the certificate of an operator needs the former one of the same name, or the " +
 				"operator socket of the server that leads: run `berth tls cert request` there")
@@ -108,11 +108,11 @@ func CheckGrant(ctx context.Context, req any) error {
 }
 
 // roleOf returns the role for which a join token is asked.
-func roleOf(r *admin.JoinTokenCreateRequest) string {
-	if r.Role == admin.JoinServer {
-		return admin.JoinServer
+func roleOf(r *cluster.JoinTokenCreateRequest) string {
+	if r.Role == cluster.JoinServer {
+		return cluster.JoinServer
 	}
-	return admin.JoinNode
+	return cluster.JoinNode
 }
 
 // GivesTrust reports whether an answer of a method says which authorities its reader trusts from then on: a
@@ -121,8 +121,8 @@ func roleOf(r *admin.JoinTokenCreateRequest) string {
 // answer, and with it decide which servers a machine or an operator takes.
 func GivesTrust(method string) bool {
 	switch method {
-	case admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name,
-		admin.JoinTokenCreate.Name, admin.AuthorityList.Name:
+	case cluster.CertificateSign.Name, cluster.CertificateRenew.Name, cluster.OperatorCertificate.Name,
+		cluster.JoinTokenCreate.Name, cluster.AuthorityList.Name:
 		return true
 	}
 	return false

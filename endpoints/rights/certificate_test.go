@@ -8,7 +8,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -41,20 +41,26 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		"as another node":         {as(pki.RoleNode), structs.AllocGet.Name, alloc("n2"), false},
 		"an allocation as nobody": {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
 		"services":                {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
-		"the revocations":         {as(pki.RoleNode), admin.CertificateRevocations.Name, &structs.QueryRequest{}, true},
-		"the right of a caller":   {as(pki.RoleNode), access.Check.Name, &access.CheckRequest{}, true},
-		"a revocation": {as(pki.RoleNode), admin.CertificateRevoke.Name,
-			&admin.CertificateRevokeRequest{}, false},
-		"a new authority":          {as(pki.RoleNode), admin.AuthorityReplace.Name, &structs.WriteRequest{}, false},
-		"the authorities":          {as(pki.RoleNode), admin.AuthorityList.Name, &structs.QueryRequest{}, false},
-		"a removal of one":         {as(pki.RoleNode), admin.AuthorityRemove.Name, &admin.AuthorityRemoveRequest{}, false},
-		"a method of operators":    {as(pki.RoleNode), structs.JobRegister.Name, &structs.JobRegisterRequest{}, false},
-		"a list of operators":      {as(pki.RoleNode), structs.NodeList.Name, &structs.QueryRequest{}, false},
-		"a registration of nobody": {as(pki.RoleNode), structs.NodeRegister.Name, &structs.NodeRegisterRequest{}, false},
-		"the claims of all nodes":  {as(pki.RoleNode), structs.CSIClaimList.Name, &structs.CSIClaimListRequest{}, false},
-		"an operator":              {as(pki.RoleOperator), structs.NodeHeartbeat.Name, of("n1"), false},
-		"a server":                 {as(pki.RoleServer), structs.NodeHeartbeat.Name, of("n2"), true},
-		"this process":             {context.Background(), structs.NodeHeartbeat.Name, of("n2"), true},
+		"the revocations": {
+			as(pki.RoleNode), cluster.CertificateRevocations.Name, &structs.QueryRequest{}, true},
+		"the right of a caller": {as(pki.RoleNode), access.Check.Name, &access.CheckRequest{}, true},
+		"a revocation": {as(pki.RoleNode), cluster.CertificateRevoke.Name,
+			&cluster.CertificateRevokeRequest{}, false},
+		"a new authority": {
+			as(pki.RoleNode), cluster.AuthorityReplace.Name, &structs.WriteRequest{}, false},
+		"the authorities": {as(pki.RoleNode), cluster.AuthorityList.Name, &structs.QueryRequest{}, false},
+		"a removal of one": {
+			as(pki.RoleNode), cluster.AuthorityRemove.Name, &cluster.AuthorityRemoveRequest{}, false},
+		"a method of operators": {
+			as(pki.RoleNode), structs.JobRegister.Name, &structs.JobRegisterRequest{}, false},
+		"a list of operators": {as(pki.RoleNode), structs.NodeList.Name, &structs.QueryRequest{}, false},
+		"a registration of nobody": {
+			as(pki.RoleNode), structs.NodeRegister.Name, &structs.NodeRegisterRequest{}, false},
+		"the claims of all nodes": {
+			as(pki.RoleNode), structs.CSIClaimList.Name, &structs.CSIClaimListRequest{}, false},
+		"an operator":  {as(pki.RoleOperator), structs.NodeHeartbeat.Name, of("n1"), false},
+		"a server":     {as(pki.RoleServer), structs.NodeHeartbeat.Name, of("n2"), true},
+		"this process": {context.Background(), structs.NodeHeartbeat.Name, of("n2"), true},
 	} {
 		err := CheckCertificate(c.ctx, c.method, c.req)
 		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
@@ -66,8 +72,8 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 // The token of a server gives the key-encryption key, and the certificate for one of a node counts with
 // `require`, too. So a token needs a certificate in each mode of TLS.
 func TestCheckGrant_NeedsACertificateForAToken(t *testing.T) {
-	server := &admin.JoinTokenCreateRequest{Role: admin.JoinServer}
-	node := &admin.JoinTokenCreateRequest{Role: admin.JoinNode}
+	server := &cluster.JoinTokenCreateRequest{Role: cluster.JoinServer}
+	node := &cluster.JoinTokenCreateRequest{Role: cluster.JoinNode}
 	outside := rpc.WithoutPeer(context.Background())
 	for name, c := range map[string]struct {
 		ctx     context.Context
@@ -93,7 +99,7 @@ func TestCheckGrant_NeedsACertificateForAToken(t *testing.T) {
 
 // The certificate of an operator is for the callers that the HTTP API of a server has checked.
 func TestCheckGrant_NeedsAServerForTheCertificateOfAnOperator(t *testing.T) {
-	req := &admin.OperatorCertificateRequest{Operator: admin.OperatorRoot}
+	req := &cluster.OperatorCertificateRequest{Operator: cluster.OperatorRoot}
 	for name, c := range map[string]struct {
 		ctx     context.Context
 		allowed bool
@@ -113,7 +119,7 @@ func TestCheckGrant_NeedsAServerForTheCertificateOfAnOperator(t *testing.T) {
 
 // The hash of a token is enough for a signature, and the log of each server has it.
 func TestCheckGrant_NeedsAServerForASignature(t *testing.T) {
-	req := &admin.CertificateSignRequest{}
+	req := &cluster.CertificateSignRequest{}
 	outside := rpc.WithoutPeer(context.Background())
 	for name, c := range map[string]struct {
 		ctx     context.Context
@@ -158,9 +164,10 @@ func attacks() map[string]struct {
 		"an allocation":   {structs.AllocGet.Name, &structs.AllocGetRequest{NodeID: n2, AllocID: "a2"}},
 		"any allocation":  {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a2"}},
 		"data":            {nodecalls.AllocData.Name, &nodecalls.AllocDataRequest{NodeID: n2, SecretID: s}},
-		"waits for data":  {nodecalls.AllocDataWaits.Name, &nodecalls.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
-		"an identity":     {access.IdentitySign.Name, &access.SignRequest{NodeID: n2, SecretID: s}},
-		"a claim":         {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
+		"waits for data": {
+			nodecalls.AllocDataWaits.Name, &nodecalls.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
+		"an identity": {access.IdentitySign.Name, &access.SignRequest{NodeID: n2, SecretID: s}},
+		"a claim":     {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
 		"a release": {structs.CSIVolumeUnpublish.Name,
 			&structs.CSIVolumeUnpublishRequest{NodeID: n2, SecretID: s}},
 		"an expansion": {structs.CSIVolumeNodeExpanded.Name,
@@ -172,10 +179,10 @@ func attacks() map[string]struct {
 		"a variable": {access.VariableGet.Name,
 			&access.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
 		"variables": {access.VariableList.Name, &access.VariableListRequest{NodeID: n2, SecretID: s}},
-		"a certificate": {admin.CertificateRenew.Name,
-			&admin.CertificateRenewRequest{NodeID: n2}},
-		"the certificate of an operator": {admin.OperatorCertificate.Name,
-			&admin.OperatorCertificateRequest{Operator: admin.OperatorRoot}},
+		"a certificate": {cluster.CertificateRenew.Name,
+			&cluster.CertificateRenewRequest{NodeID: n2}},
+		"the certificate of an operator": {cluster.OperatorCertificate.Name,
+			&cluster.OperatorCertificateRequest{Operator: cluster.OperatorRoot}},
 		"a policy": {access.PolicyPut.Name, &access.PolicyPutRequest{}},
 		"a login":  {access.TokenPut.Name, &access.TokenPutRequest{}},
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},

@@ -10,8 +10,8 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/cluster"
 )
 
 // The rights on namespaces and node pools. The lists of both show what the caller may see.
@@ -20,7 +20,7 @@ var (
 		return q.ACL.SeesNamespace(name)
 	})
 	NamespaceGet = Where("any right in the namespace", func(q Question) bool {
-		return q.ACL.SeesNamespace(q.Req.(*admin.NamespaceGetRequest).Name)
+		return q.ACL.SeesNamespace(q.Req.(*cluster.NamespaceGetRequest).Name)
 	})
 
 	NodePoolList = Seen("node_pool: read", func(q Question, _, name string) bool {
@@ -30,17 +30,17 @@ var (
 	NodePoolNodes = Both(NodePoolGet, NodeRead)
 	NodePoolJobs  = Both(NodePoolGet, List(acl.ListJobs))
 
-	NodePoolApply = NodePool(acl.PoolWrite, func(r *admin.NodePoolApplyRequest) string {
+	NodePoolApply = NodePool(acl.PoolWrite, func(r *cluster.NodePoolApplyRequest) string {
 		if r.Pool == nil {
 			return ""
 		}
 		return r.Pool.Name
 	})
 	NodePoolDelete = NodePool(acl.PoolDelete,
-		func(r *admin.NodePoolDeleteRequest) string { return r.Name })
+		func(r *cluster.NodePoolDeleteRequest) string { return r.Name })
 )
 
-func poolOf(r *admin.NodePoolGetRequest) string { return r.Name }
+func poolOf(r *cluster.NodePoolGetRequest) string { return r.Name }
 
 // NodeAllocs is the right to list the allocations of a node. The list shows those of namespaces in which the
 // caller may read jobs.

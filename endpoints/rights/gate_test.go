@@ -16,7 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // fixture has a gate and a database with policies and tokens. The secret of a token is its accessor.
@@ -223,7 +223,7 @@ func TestRight_DecidesByTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type req = admin.NodePoolGetRequest // a request with a name and a namespace
+	type req = cluster.NodePoolGetRequest // a request with a name and a namespace
 	of := func(namespace, name string) rights.Question {
 		return rights.Question{
 			Caller: rights.Caller{ACL: acl.New(policies)},

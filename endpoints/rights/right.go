@@ -104,19 +104,19 @@ func Machine(reason string) Right {
 
 // The rights on objects that have no names in policies.
 var (
-	Management    = cluster("a management token", (*acl.ACL).IsManagement)
-	NodeRead      = cluster("node: read", (*acl.ACL).NodeRead)
-	NodeWrite     = cluster("node: write", (*acl.ACL).NodeWrite)
-	AgentRead     = cluster("agent: read", (*acl.ACL).AgentRead)
-	AgentWrite    = cluster("agent: write", (*acl.ACL).AgentWrite)
-	OperatorRead  = cluster("operator: read", (*acl.ACL).OperatorRead)
-	OperatorWrite = cluster("operator: write", (*acl.ACL).OperatorWrite)
-	PluginList    = cluster("plugin: list", (*acl.ACL).PluginList)
-	PluginRead    = cluster("plugin: read", (*acl.ACL).PluginRead)
-	QuotaWrite    = cluster("quota: write", (*acl.ACL).QuotaWrite)
+	Management    = ofCluster("a management token", (*acl.ACL).IsManagement)
+	NodeRead      = ofCluster("node: read", (*acl.ACL).NodeRead)
+	NodeWrite     = ofCluster("node: write", (*acl.ACL).NodeWrite)
+	AgentRead     = ofCluster("agent: read", (*acl.ACL).AgentRead)
+	AgentWrite    = ofCluster("agent: write", (*acl.ACL).AgentWrite)
+	OperatorRead  = ofCluster("operator: read", (*acl.ACL).OperatorRead)
+	OperatorWrite = ofCluster("operator: write", (*acl.ACL).OperatorWrite)
+	PluginList    = ofCluster("plugin: list", (*acl.ACL).PluginList)
+	PluginRead    = ofCluster("plugin: read", (*acl.ACL).PluginRead)
+	QuotaWrite    = ofCluster("quota: write", (*acl.ACL).QuotaWrite)
 )
 
-func cluster(needs string, has func(*acl.ACL) bool) Right {
+func ofCluster(needs string, has func(*acl.ACL) bool) Right {
 	return Right{
 		needs:  needs,
 		allows: func(q Question) bool { return has(q.ACL) },

@@ -16,7 +16,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/tools/codecgen"
 )
 
@@ -206,7 +206,7 @@ func TestEncode_WritesTheBytesOfTheHandle(t *testing.T) {
 func TestEncodeRows_WritesTheBytesOfTheHandle(t *testing.T) {
 	testRows[structs.CSIClaim](t)
 	testRows[structs.Node](t)
-	testRows[admin.Namespace](t) // by reflection
+	testRows[cluster.Namespace](t) // by reflection
 	testRows[promoted](t)
 }
 

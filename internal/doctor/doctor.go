@@ -18,8 +18,7 @@ import (
 
 	"berth/internal/peertls"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // Result is the result of a check.
@@ -95,11 +94,11 @@ type Agent struct {
 	Machine structs.MachineID
 	// Differences are the settings that the servers do not have alike, as the leader knows them, and Silent the
 	// names of the servers with which it has no contact. ServersFault: the leader did not tell them.
-	Differences  []*admin.SettingDifference
+	Differences  []*cluster.SettingDifference
 	Silent       []string
 	ServersFault error
 	// FenceWarnings are the nodes that the fence devices of the servers could not fence, or wrongly.
-	FenceWarnings []*nodeloss.FenceWarning
+	FenceWarnings []*cluster.FenceWarning
 }
 
 // New returns this machine, without settings.

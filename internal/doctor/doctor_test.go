@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // The mounts of a machine that suits an agent.
@@ -308,7 +307,7 @@ var faults = []struct {
 	}},
 	{"fencing", Warn, `node web1 (n1n1n1n1): no pin "bmc"`, func(_ *testing.T, m *Machine) {
 		m.Fences = []Fence{{Name: "ipmi"}}
-		m.Agent.FenceWarnings = []*nodeloss.FenceWarning{{NodeID: "n1n1n1n1-0", Name: "web1", Text: `no pin "bmc"`}}
+		m.Agent.FenceWarnings = []*cluster.FenceWarning{{NodeID: "n1n1n1n1-0", Name: "web1", Text: `no pin "bmc"`}}
 	}},
 	{"fencing", Fail, "no device", func(_ *testing.T, m *Machine) { m.Watchdog = "/none" }},
 	{"certificates", Warn, "open at 0.0.0.0:4746 without TLS", func(_ *testing.T, m *Machine) {
@@ -433,7 +432,7 @@ func TestServers_NamesEachDifference(t *testing.T) {
 	if got := checkServers(t.Context(), m); len(got) != 1 || got[0].Result != OK {
 		t.Errorf("without a difference: %+v", got)
 	}
-	m.Agent.Differences = []*admin.SettingDifference{{Setting: "audit"}, {Setting: admin.StateAt + "9"}}
+	m.Agent.Differences = []*cluster.SettingDifference{{Setting: "audit"}, {Setting: cluster.StateAt + "9"}}
 	got := checkServers(t.Context(), m)
 	if len(got) != 2 || got[0].Result != Warn || got[1].Result != Fail || got[0].Remedy == got[1].Remedy {
 		t.Errorf("got %+v", got)

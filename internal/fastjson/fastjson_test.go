@@ -11,7 +11,7 @@ import (
 
 	"berth/internal/fastjson"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // checkSame fails unless v is appended to the buffer as encoding/json encodes it.
@@ -115,7 +115,7 @@ func types() []any {
 		&structs.CSIClaim{}, &structs.CSIAttachment{}, &structs.Evaluation{}, &structs.CSIVolumeDetail{},
 		&structs.CSIPlugin{}, &structs.NodeDetail{},
 		&structs.Allocation{}, &structs.Job{}, &structs.JobSummary{}, &structs.CSIPluginInstance{},
-		&admin.AgentMember{}, structs.Empty{}, embedding{},
+		&cluster.AgentMember{}, structs.Empty{}, embedding{},
 		&manyKinds{}, manyKinds{}, shadowed{}, ambiguous{}, quoted{}, zeroes{}, pointing{}, &renamed{}, []hidden{},
 		map[string]*manyKinds{}, "", 0, true, 1.5, []string{},
 		[]*inner{}, map[string]string{}, named(""), time.Time{}, byText{}, byPtr{}, &byPtr{}, new(*inner),

@@ -16,7 +16,7 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // asked is the outcome of a question of a port on the certificate of a caller.
@@ -182,7 +182,7 @@ func TestServer_VerifiesAResumedSession(t *testing.T) {
 		resumes bool // else a new handshake is rejected
 	}{
 		"revoked": {func(_ *testing.T, l *link) {
-			l.server.SetRevoked(func(admin.CertificateRef) *admin.Revocation { return &admin.Revocation{} })
+			l.server.SetRevoked(func(cluster.CertificateRef) *cluster.Revocation { return &cluster.Revocation{} })
 		}, true},
 		"a role that is not accepted any more": {func(_ *testing.T, l *link) {
 			l.accept = Roles(pki.RoleServer)
@@ -290,9 +290,9 @@ func TestClient_ConnectsToAServerWhoseFormerCertificateIsRevoked(t *testing.T) {
 	l := newLink(t)
 	l.mustConnect(t, false)
 	former := l.server.Serial()
-	l.client.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
+	l.client.SetRevoked(func(c cluster.CertificateRef) *cluster.Revocation {
 		if c.Serial == former {
-			return &admin.Revocation{}
+			return &cluster.Revocation{}
 		}
 		return nil
 	})

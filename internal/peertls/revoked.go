@@ -9,11 +9,11 @@ import (
 
 	"berth/internal/pki"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
-type Revoked func(admin.CertificateRef) *admin.Revocation
+type Revoked func(cluster.CertificateRef) *cluster.Revocation
 
 // SetRevoked sets how the keys learn whether a certificate is revoked. They ask at each handshake and in
 // CloseRevoked.
@@ -45,7 +45,7 @@ func (k *Keys) checkRevoked(cert *x509.Certificate) error {
 		return err
 	}
 
-	r := (*revoked)(admin.CertificateRef{
+	r := (*revoked)(cluster.CertificateRef{
 		Role:    string(id.Role),
 		ID:      id.ID,
 		Serial:  pki.Serial(cert),

@@ -16,7 +16,7 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // awaitEnd reads a connection until the other end closes it.
@@ -32,9 +32,9 @@ func awaitEnd(t *testing.T, conn net.Conn) {
 // revoking makes keys ask a set of revocations, which a test changes.
 func revoking(k *Keys) (revoke func(role pki.Role, id string)) {
 	var known sync.Map
-	k.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
+	k.SetRevoked(func(c cluster.CertificateRef) *cluster.Revocation {
 		if _, ok := known.Load(c.Role + c.ID); ok {
-			return &admin.Revocation{ID: c.Role + "-" + c.ID}
+			return &cluster.Revocation{ID: c.Role + "-" + c.ID}
 		}
 		return nil
 	})

@@ -11,7 +11,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -29,7 +29,7 @@ type Request struct {
 }
 
 // Join gets the first certificate of a machine from the server at an address (host:port of RPC).
-func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, error) {
+func Join(ctx context.Context, addr string, r Request) (*cluster.JoinResponse, error) {
 	// The region and the role of the certificate are the token's, and not a choice of the machine.
 	token, err := pki.ParseJoinToken(r.Token)
 	if err != nil {
@@ -52,7 +52,7 @@ func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, err
 		return nil, err
 	}
 
-	return call(ctx, conn, admin.Join, &admin.JoinRequest{
+	return call(ctx, conn, cluster.Join, &cluster.JoinRequest{
 		Token:    structs.Secret(r.Token),
 		CSR:      csr,
 		NodeName: r.NodeName,
@@ -63,7 +63,7 @@ func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, err
 // Renew renews the certificate of a node that has ended, at the server at an address. client takes the
 // certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the node.
 func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) (
-	*admin.CertificateSignResponse, error,
+	*cluster.CertificateSignResponse, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) 
 	if err != nil {
 		return nil, err
 	}
-	return call(ctx, conn, admin.RenewLapsed, &admin.RenewLapsedRequest{CSR: csr})
+	return call(ctx, conn, cluster.RenewLapsed, &cluster.RenewLapsedRequest{CSR: csr})
 }
 
 // call makes one call over a connection, and closes it.

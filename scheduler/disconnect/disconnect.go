@@ -18,7 +18,7 @@ import (
 
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Node is the node of an allocation.
@@ -28,7 +28,7 @@ type Node struct {
 	// Since is the time of the loss in UnixNano.
 	Since int64
 	// Clock is the cluster time, nil for none: a step of it moves the end of what began at the loss.
-	Clock *admin.ClusterTime
+	Clock *cluster.ClusterTime
 	// Off is set when a proof of this loss says that nothing on the node runs any more.
 	Off bool
 }
@@ -105,7 +105,7 @@ func boundOf(rule *structs.DisconnectStrategy) (bound time.Duration, bounded boo
 
 // LostAt returns the time at which an allocation of a group is lost whose node is down, UnixNano; 0 for no
 // such time. clock is the cluster time, nil for none.
-func LostAt(g *structs.TaskGroup, n *structs.Node, clock *admin.ClusterTime) int64 {
+func LostAt(g *structs.TaskGroup, n *structs.Node, clock *cluster.ClusterTime) int64 {
 	if g == nil || g.Disconnect == nil || n == nil {
 		return 0
 	}

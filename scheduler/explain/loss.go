@@ -10,7 +10,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // mostSaid bounds the words of an agent in a reason, in bytes.
@@ -52,7 +52,7 @@ func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*struct
 	all := []*structs.Reason{held}
 	last := x.lastRun(n)
 	switch {
-	case last != nil && last.State == nodeloss.FenceRunning:
+	case last != nil && last.State == cluster.FenceRunning:
 		all = append(all, x.fencing(last))
 	case last != nil:
 		if !x.isFencedForAnother(n) {
@@ -72,11 +72,11 @@ func (x lossExplainer) isFencedForAnother(n *structs.Node) bool {
 }
 
 // lastRun returns the newest run of a fence device for the present loss of a node, nil if there is none.
-func (x lossExplainer) lastRun(n *structs.Node) (last *nodeloss.FenceRun) {
+func (x lossExplainer) lastRun(n *structs.Node) (last *cluster.FenceRun) {
 	for _, r := range state.FenceRuns(x.tx, n.ID) {
 		// A run for an earlier loss proves nothing: the node was back since. Its epoch tells the losses
 		// apart.
-		if r.Epoch == n.Epoch && r.Kind == nodeloss.FenceByAgent {
+		if r.Epoch == n.Epoch && r.Kind == cluster.FenceByAgent {
 			last = r
 		}
 	}
@@ -126,7 +126,7 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 	last := x.lastRun(n)
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
-	case last != nil && last.State == nodeloss.FenceRunning:
+	case last != nil && last.State == cluster.FenceRunning:
 		return x.fencing(last)
 	case order == nil && !state.IsWaitedFor(x.tx, v):
 		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it",
@@ -144,23 +144,23 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 }
 
 // fencing explains a run of a fence device that has not ended.
-func (x lossExplainer) fencing(run *nodeloss.FenceRun) *structs.Reason {
+func (x lossExplainer) fencing(run *cluster.FenceRun) *structs.Reason {
 	r := reason("fence device %s is being tried for %s", run.Device, x.since(run.Begun))
 	r.Remedy = "wait for its end: berth node status " + structs.ShortID(run.NodeID)
 	return r
 }
 
 // braked explains that the servers fence no node by themselves.
-func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *structs.Reason {
+func (x lossExplainer) braked(b *cluster.FenceBrake, n *structs.Node) *structs.Reason {
 	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
 		"since %s ago, so the fault may be on their side",
-		b.Lost, b.Of, nodeloss.FenceBrakeWindow/60, x.since(b.Since*1e9))
+		b.Lost, b.Of, cluster.FenceBrakeWindow/60, x.since(b.Since*1e9))
 	r.Remedy = "mend the network of the servers, or " + x.orders(n, "decide for each node: ")
 	return r
 }
 
 // fenced explains the last run of a fence device, nil for none, and the next one.
-func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fenced(last *cluster.FenceRun, n *structs.Node) *structs.Reason {
 	if last == nil {
 		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
 		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)
@@ -174,12 +174,12 @@ func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *structs
 	}
 	now := x.orders(n, "to try now: ")
 	switch {
-	case last.Cause == nodeloss.FenceCauseNoDevice:
+	case last.Cause == cluster.FenceCauseNoDevice:
 		r := reason("no fence device of the servers matches node %s and covers the volume%s",
 			x.nodeName(n.ID), again)
 		r.Remedy = "add a fencing block to the configuration of the servers; " + confirmRemedy(n)
 		return r
-	case last.State == nodeloss.FenceProved:
+	case last.State == cluster.FenceProved:
 		r := reason("the proof of fence device %s does not cover the volume%s", last.Device, again)
 		r.Remedy = now
 		return r

@@ -10,7 +10,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/namespaces"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const prod = "prod"
@@ -18,8 +18,8 @@ const prod = "prod"
 // inNamespace is a volume whose creation fails, and a job that waits for it, in a namespace of their own.
 func inNamespace(t *testing.T) *schedtest.Fleet {
 	f := schedtest.New(t, 1)
-	schedtest.Do(f, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition:   &admin.Namespace{Name: prod},
+	schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition:   &cluster.Namespace{Name: prod},
 		WriteOptions: f.Now(),
 	})
 	f.Volume("vol", inState(structs.VolumeCreating, nil), func(v *structs.CSIVolume) { v.Namespace = prod })

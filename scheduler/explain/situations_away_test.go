@@ -8,7 +8,7 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // awaySituations are those of allocations whose node is away, in groups with a disconnect block.
@@ -39,10 +39,10 @@ func away(rule structs.DisconnectStrategy) func(*schedtest.Fleet) {
 
 // stepClock lets the cluster time follow clocks that were ahead for two minutes.
 func stepClock(f *schedtest.Fleet) {
-	row := admin.ClusterTime{Time: f.Clock.UnixNano(), Since: f.Clock.Add(-2 * time.Minute).UnixNano()}
+	row := cluster.ClusterTime{Time: f.Clock.UnixNano(), Since: f.Clock.Add(-2 * time.Minute).UnixNano()}
 	f.Clock = f.Clock.Add(30 * time.Hour)
 	row = clustertime.Accept(&row, clustertime.Reading{Wall: f.Clock.UnixNano()})
-	schedtest.Do(f, clustertime.Put, &admin.ClusterTimeRequest{Clock: row})
+	schedtest.Do(f, clustertime.Put, &cluster.ClusterTimeRequest{Clock: row})
 }
 
 // A step of the cluster time is no time for which a node was down.

@@ -6,7 +6,7 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // lossSituations are those of a volume whose node is lost and whose policy is fence. A job waits for it.
@@ -25,33 +25,33 @@ var lossSituations = []situation{
 			wait(20*time.Second))},
 	{name: "volume: a fence for another volume failed for one that holds", volume: "vol", nodes: 2,
 		make: after(lostHolderBy(structs.LossHold, dbClaimsAnother), awaitsAnother, fenceBegins("ipmi"),
-			fenceEnds(nodeloss.FenceEndRequest{
-				Cause:  nodeloss.FenceCauseAgent,
+			fenceEnds(cluster.FenceEndRequest{
+				Cause:  cluster.FenceCauseAgent,
 				Reason: "the action off ended with exit code 1",
 				Output: "Connection timed out\n",
 			}, 2*time.Minute))},
 	{name: "volume: a fence of an operator failed, and the claim is not guarded", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossLease), orderFence, fenceBegins("ipmi"),
-			fenceEnds(nodeloss.FenceEndRequest{
-				Cause:  nodeloss.FenceCauseAgent,
+			fenceEnds(cluster.FenceEndRequest{
+				Cause:  cluster.FenceCauseAgent,
 				Reason: "the action off ended with exit code 1",
 				Output: "Failed: Unable to connect/login to fencing device\n",
 			}, 2*time.Minute))},
 	{name: "volume: a lost node has not reported it since a restore", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossFence), restored)},
 	{name: "volume: a fence device gave no proof", volume: "vol", nodes: 2,
-		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), fenceEnds(nodeloss.FenceEndRequest{
-			Cause:  nodeloss.FenceCauseAgent,
+		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), fenceEnds(cluster.FenceEndRequest{
+			Cause:  cluster.FenceCauseAgent,
 			Reason: "the action off ended with exit code 1",
 			Output: "Connection timed out\nFailed: Unable to connect/login to fencing device\n",
 		}, 2*time.Minute))},
 	{name: "volume: no fence device matches", volume: "vol", nodes: 2,
-		make: after(lostHolder(structs.LossFence), fenceBegins(""), fenceEnds(nodeloss.FenceEndRequest{
-			Cause:  nodeloss.FenceCauseNoDevice,
+		make: after(lostHolder(structs.LossFence), fenceBegins(""), fenceEnds(cluster.FenceEndRequest{
+			Cause:  cluster.FenceCauseNoDevice,
 			Reason: "no fence device of the servers matches",
 		}, time.Minute))},
 	{name: "volume: the proof of a fence device does not cover it", volume: "vol", nodes: 2,
-		make: after(lostHolder(structs.LossFence), fenceBegins("san"), fenceEnds(nodeloss.FenceEndRequest{
+		make: after(lostHolder(structs.LossFence), fenceBegins("san"), fenceEnds(cluster.FenceEndRequest{
 			Proved: true,
 		}, time.Minute))},
 	{name: "volume: the brake stops the fences", volume: "vol", nodes: 5,
@@ -76,8 +76,8 @@ var lossSituations = []situation{
 			dbClaims, nodeStatus("n0", structs.NodeDown), stopDB, wait(time.Minute))},
 	{name: "volume: a fence failed, and the servers have no device for the node any more", volume: "vol", nodes: 2,
 		unfenced: true, make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"),
-			fenceEnds(nodeloss.FenceEndRequest{
-				Cause:  nodeloss.FenceCauseAgent,
+			fenceEnds(cluster.FenceEndRequest{
+				Cause:  cluster.FenceCauseAgent,
 				Reason: "the action off ended with exit code 1",
 			}, 2*time.Minute))},
 	{name: "volume: the lease of a lost node has ended", volume: "vol", nodes: 2,
@@ -123,7 +123,7 @@ func awaitsAnother(f *schedtest.Fleet) {
 
 // orderFence has an operator order a fence of n0.
 func orderFence(f *schedtest.Fleet) {
-	schedtest.Do(f, state.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n0", By: "ann"})
+	schedtest.Do(f, state.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n0", By: "ann"})
 }
 
 // restored makes the state one that was restored from a snapshot.
@@ -137,11 +137,11 @@ func restored(f *schedtest.Fleet) {
 
 func fenceBegins(device string) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) {
-		scope := nodeloss.FencePower
+		scope := cluster.FencePower
 		if device == "san" {
-			scope = nodeloss.FenceStorage
+			scope = cluster.FenceStorage
 		}
-		schedtest.Do(f, state.FenceBegin, &nodeloss.FenceBeginRequest{
+		schedtest.Do(f, state.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID:  "n0",
 			Epoch:   state.Node(f.Store.Read(), "n0").Epoch,
 			Number:  1,
@@ -154,7 +154,7 @@ func fenceBegins(device string) func(*schedtest.Fleet) {
 }
 
 // fenceEnds ends the run. The next attempt is due after a time.
-func fenceEnds(p nodeloss.FenceEndRequest, again time.Duration) func(*schedtest.Fleet) {
+func fenceEnds(p cluster.FenceEndRequest, again time.Duration) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) {
 		p.NodeID = "n0"
 		p.Number = 1

@@ -5,7 +5,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -29,8 +29,8 @@ func bounded(b quota.Bounds) func(*schedtest.Fleet) {
 			Name:   "team",
 			Limits: []*quota.Limit{{Region: "global", RegionLimit: &b}},
 		}})
-		schedtest.Do(f, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
+		schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 var situations = []situation{
@@ -23,7 +23,7 @@ var situations = []situation{
 		f.Register(schedtest.Job("web", structs.JobService, 1))
 		config := *state.SchedulerConfig(f.Store.Read())
 		config.PauseEvalBroker = true
-		schedtest.Do(f, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+		schedtest.Do(f, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
 			Config:       config,
 			WriteOptions: f.Now(),
 		})

@@ -8,7 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // waitSituations are those of attachments, expansions, preemption and drains.
@@ -81,7 +81,7 @@ func mostCPU(g *structs.TaskGroup) { g.Tasks[0].Resources.CPU = 90_000 }
 func preempting(f *schedtest.Fleet) {
 	config := *state.SchedulerConfig(f.Store.Read())
 	config.PreemptionConfig.ServiceSchedulerEnabled = true
-	schedtest.Do(f, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+	schedtest.Do(f, state.SchedulerConfigSet, &cluster.SchedulerConfigRequest{
 		Config:       config,
 		WriteOptions: f.Now(),
 	})

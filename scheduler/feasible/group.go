@@ -9,7 +9,7 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 	"berth/structs/storage"
 )
@@ -44,7 +44,7 @@ type Group struct {
 // Compile compiles a group of a version of the job.
 func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group {
 	g := newGroup(p, version, group)
-	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == admin.AlgorithmSpread
+	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == cluster.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	if !g.noMemoryMax {
 		g.Ask.MemoryMaxMB = quota.MemoryMax(group) // it takes nothing of a node

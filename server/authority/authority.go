@@ -17,7 +17,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Life is the life of a certificate that the servers sign.
@@ -25,7 +25,7 @@ const Life = pki.MachineLife
 
 // Signer signs with the authority of the rows.
 type Signer struct {
-	Rows func() []*admin.Authority
+	Rows func() []*cluster.Authority
 	Keys *keyring.Ring
 	Now  func() time.Time
 	// Agreed returns the time an hour before which a certificate begins at the latest: see AgreedOf. nil: Now.
@@ -33,8 +33,8 @@ type Signer struct {
 }
 
 // RowsOf returns the function that reads the authorities of a store.
-func RowsOf(store *state.Store) func() []*admin.Authority {
-	return func() []*admin.Authority { return slices.Collect(trust.Authorities(store.Read())) }
+func RowsOf(store *state.Store) func() []*cluster.Authority {
+	return func() []*cluster.Authority { return slices.Collect(trust.Authorities(store.Read())) }
 }
 
 // AgreedOf returns the function that reads the earlier one of a clock and the cluster time of a store.
@@ -48,7 +48,7 @@ func (s Signer) Active() (*pki.Authority, error) {
 	rows := s.Rows()
 
 	// The rows have one such authority at most: the entry of its successor retires it.
-	i := slices.IndexFunc(rows, func(a *admin.Authority) bool { return a.RetireTime == 0 })
+	i := slices.IndexFunc(rows, func(a *cluster.Authority) bool { return a.RetireTime == 0 })
 	if i < 0 {
 		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them " +
 			"with the files of `berth tls init`, all of them with one keyring, and let that one lead " +
@@ -56,7 +56,7 @@ func (s Signer) Active() (*pki.Authority, error) {
 	}
 
 	row := rows[i]
-	key, err := s.Keys.Open(admin.AuthorityPlace(row.ID), row.Key)
+	key, err := s.Keys.Open(cluster.AuthorityPlace(row.ID), row.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,13 @@ func (s Signer) Trusted() string {
 	return pem.String()
 }
 
-func (s Signer) trusted() []*admin.Authority {
+func (s Signer) trusted() []*cluster.Authority {
 	return trust.TrustedAuthorities(s.Rows(), s.Now().UnixNano())
 }
 
 // crosses returns the cross certificates, in PEM, by which holders of the authorities before the one that
 // signs verify its certificates.
-func crosses(trusted []*admin.Authority) (pem []byte) {
+func crosses(trusted []*cluster.Authority) (pem []byte) {
 	for i, a := range trusted {
 		if i+1 < len(trusted) { // the one that has signed it is trusted
 			pem = append(pem, a.CrossPEM...)

@@ -6,7 +6,7 @@ import (
 	"berth/internal/pki"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // Next makes the authority that replaces the one that signs. The error is precondition if a trusted one does
 // not allow as many authorities below it.
-func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
+func (s Signer) Next(region string) (*cluster.AuthorityRequest, error) {
 	active, err := s.Active()
 	if err != nil {
 		return nil, err
@@ -47,12 +47,12 @@ func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
 	id := pki.AuthorityID(next.Cert)
 
 	// The key leaves this function in encrypted form only.
-	sealed, err := s.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
+	sealed, err := s.Keys.Seal(cluster.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return nil, err
 	}
 
-	return &admin.AuthorityRequest{
+	return &cluster.AuthorityRequest{
 		ID:       id,
 		CertPEM:  string(next.CertPEM()),
 		Key:      sealed,

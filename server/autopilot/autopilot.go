@@ -26,7 +26,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Raft is the part of Raft that autopilot uses. Its calls end with the leadership.
@@ -54,10 +54,10 @@ type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	// Ask asks another server how far it has followed the log.
-	Ask func(ctx context.Context, address string) (*admin.RaftStats, error)
+	Ask func(ctx context.Context, address string) (*cluster.RaftStats, error)
 	// ForceLeave declares a failed server, by its name in the gossip, as one that has left.
 	ForceLeave func(name string) error
-	First      admin.AutopilotConfig // stored if none is
+	First      cluster.AutopilotConfig // stored if none is
 	// Settings returns the settings of this server that all servers should have alike, by their names. nil:
 	// the server tells none.
 	Settings func() map[string]string
@@ -116,7 +116,7 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 			return
 		}
 
-		request := &admin.AutopilotConfigRequest{
+		request := &cluster.AutopilotConfigRequest{
 			Config: a.First,
 			CAS:    true, // another may be stored meanwhile
 		}
@@ -132,8 +132,8 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 }
 
 // Stats returns how far this server has followed the log. The caller adds the time since the last contact.
-func (a *Autopilot) Stats() admin.RaftStats {
-	return admin.RaftStats{
+func (a *Autopilot) Stats() cluster.RaftStats {
+	return cluster.RaftStats{
 		LastTerm:  lastTerm(a.Raft),
 		LastIndex: a.Raft.LastIndex(),
 		Settings:  a.ownSettings(),
@@ -149,7 +149,7 @@ func (a *Autopilot) ownSettings() map[string]string {
 
 // Health returns the health of all servers. The error is unavailable at a server that does not lead, or has
 // just begun to.
-func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
+func (a *Autopilot) Health() (*cluster.AutopilotHealthResponse, error) {
 	pilot := a.running.Load()
 	if pilot == nil {
 		return nil, structs.NotServedf("this server does not know the health of the servers: it does not lead")
@@ -171,8 +171,8 @@ func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 }
 
 // healthOf translates the library's view of the servers.
-func healthOf(seen *library.State) *admin.AutopilotHealthResponse {
-	resp := &admin.AutopilotHealthResponse{
+func healthOf(seen *library.State) *cluster.AutopilotHealthResponse {
+	resp := &cluster.AutopilotHealthResponse{
 		Healthy:          seen.Healthy,
 		FailureTolerance: seen.FailureTolerance,
 		Leader:           string(seen.Leader),
@@ -184,7 +184,7 @@ func healthOf(seen *library.State) *admin.AutopilotHealthResponse {
 
 	for _, id := range sortedIDs(seen) {
 		s := seen.Servers[id]
-		resp.Servers = append(resp.Servers, &admin.ServerHealth{
+		resp.Servers = append(resp.Servers, &cluster.ServerHealth{
 			ID:          string(id),
 			Name:        s.Server.Name,
 			Address:     string(s.Server.Address),

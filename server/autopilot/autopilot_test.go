@@ -17,7 +17,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // done is a change of Raft that has succeeded.
@@ -113,7 +113,7 @@ func newWorld(servers ...Member) *world {
 			Address: raft.ServerAddress(m.Address),
 		})
 	}
-	first := admin.DefaultAutopilotConfig()
+	first := cluster.DefaultAutopilotConfig()
 	first.MaxTrailingLogs = 10
 	w.Autopilot = New(Deps{
 		ID:         "s1",
@@ -142,13 +142,13 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	return index, answer, nil
 }
 
-func (w *world) ask(_ context.Context, address string) (*admin.RaftStats, error) {
+func (w *world) ask(_ context.Context, address string) (*cluster.RaftStats, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent {
 		return nil, errors.New("no answer")
 	}
-	r := &admin.RaftStats{LastTerm: 2, LastIndex: 45}
+	r := &cluster.RaftStats{LastTerm: 2, LastIndex: 45}
 	r.KnownLeader = address != "lost"
 	r.Settings = maps.Clone(w.settings["s"+address[1:]])
 	return r, nil
@@ -202,11 +202,11 @@ func (w *world) start(t *testing.T) {
 	})
 }
 
-func (w *world) set(t *testing.T, change func(*admin.AutopilotConfig)) {
+func (w *world) set(t *testing.T, change func(*cluster.AutopilotConfig)) {
 	t.Helper()
-	c := admin.DefaultAutopilotConfig()
+	c := cluster.DefaultAutopilotConfig()
 	change(&c)
-	_, err := fsm.Propose(t.Context(), w, fsm.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: c})
+	_, err := fsm.Propose(t.Context(), w, fsm.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestRun_GivesAVoteAfterTheStabilisation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(members("s1", "s2", "s3")...)
 		w.raft.servers[2].Suffrage = raft.Nonvoter
-		w.set(t, func(c *admin.AutopilotConfig) { c.ServerStabilizationTime = time.Minute })
+		w.set(t, func(c *cluster.AutopilotConfig) { c.ServerStabilizationTime = time.Minute })
 		w.start(t)
 		after(59 * time.Second)
 		if len(w.raft.votedSoFar()) > 0 {
@@ -255,7 +255,7 @@ func TestRun_GivesNoVoteToAServerThatDoesNotFollow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(members("s1", "s2")...)
 			w.raft.servers[1].Suffrage = raft.Nonvoter
-			w.set(t, func(c *admin.AutopilotConfig) { c.CleanupDeadServers = false })
+			w.set(t, func(c *cluster.AutopilotConfig) { c.CleanupDeadServers = false })
 			spoil(w)
 			w.start(t)
 			after(time.Minute)
@@ -298,7 +298,7 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 		name    string
 		servers []string
 		dead    []string
-		change  func(*admin.AutopilotConfig)
+		change  func(*cluster.AutopilotConfig)
 		want    int // servers that are removed
 	}{
 		{"one of five", []string{"s1", "s2", "s3", "s4", "s5"}, []string{"s5"}, nil, 1},
@@ -308,11 +308,11 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 		{"one of three", []string{"s1", "s2", "s3"}, []string{"s3"}, nil, 0},
 		{"one of two", []string{"s1", "s2"}, []string{"s2"}, nil, 0},
 		{"one of three, of which three are to stay", []string{"s1", "s2", "s3"}, []string{"s3"},
-			func(c *admin.AutopilotConfig) { c.MinQuorum = 3 }, 0},
+			func(c *cluster.AutopilotConfig) { c.MinQuorum = 3 }, 0},
 		{"one of four, of which three are to stay", []string{"s1", "s2", "s3", "s4"}, []string{"s4"},
-			func(c *admin.AutopilotConfig) { c.MinQuorum = 3 }, 1},
+			func(c *cluster.AutopilotConfig) { c.MinQuorum = 3 }, 1},
 		{"removal is turned off", []string{"s1", "s2", "s3"}, []string{"s3"},
-			func(c *admin.AutopilotConfig) { c.CleanupDeadServers = false }, 0},
+			func(c *cluster.AutopilotConfig) { c.CleanupDeadServers = false }, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(members(c.servers...)...)
@@ -343,7 +343,7 @@ func TestRun_KeepsAMajorityOfTheMostVoters(t *testing.T) {
 			t.Fatalf("the most voters are %d", most)
 		}
 		// A user changes the configuration, and another server leads from then on.
-		w.set(t, func(c *admin.AutopilotConfig) { c.MinQuorum = 1 })
+		w.set(t, func(c *cluster.AutopilotConfig) { c.MinQuorum = 1 })
 		w.fails("s3")
 		after(time.Minute)
 		if left := w.leftSoFar(); len(left) != 2 || slices.Contains(left, "s3.global") {
@@ -397,7 +397,7 @@ func TestRun_StoresItsConfigurationOnceTheLogTakesIt(t *testing.T) {
 		w.start(t)
 		after(time.Minute)
 		got := state.AutopilotConfig(w.Store.Read())
-		if *got != admin.DefaultAutopilotConfig() {
+		if *got != cluster.DefaultAutopilotConfig() {
 			t.Errorf("before it is stored the configuration is %+v, want the default", got)
 		}
 		if health, err := w.Health(); err != nil || !health.Healthy {

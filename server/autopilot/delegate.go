@@ -10,7 +10,7 @@ import (
 	library "github.com/hashicorp/raft-autopilot"
 
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // unvoting is the type of a server without a vote. A server with a vote has library.NodeVoter.
@@ -156,7 +156,7 @@ func (d delegate) ownStats() *library.ServerStats {
 }
 
 // statsOf translates the answer of a server. One that knows no leader has had no contact.
-func statsOf(r *admin.RaftStats) *library.ServerStats {
+func statsOf(r *cluster.RaftStats) *library.ServerStats {
 	stats := &library.ServerStats{
 		LastContact: r.LastContact,
 		LastTerm:    r.LastTerm,

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // settings has what the servers tell of the settings that all should have alike, and of their states. One
@@ -27,7 +27,7 @@ func (s *settings) set(byServer map[string]map[string]string) {
 
 // differences returns the settings that not all servers have alike. A setting that a server does not name has
 // the value "": a server of another version may not have it.
-func (s *settings) differences() (all []*admin.SettingDifference) {
+func (s *settings) differences() (all []*cluster.SettingDifference) {
 	s.mu.Lock()
 	byServer := s.byServer
 	s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *settings) differences() (all []*admin.SettingDifference) {
 
 	servers := slices.Sorted(maps.Keys(byServer))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		d := &admin.SettingDifference{Setting: name}
+		d := &cluster.SettingDifference{Setting: name}
 		seen := map[string]bool{}
 		for _, server := range servers {
 			value, told := byServer[server][name]
@@ -49,7 +49,7 @@ func (s *settings) differences() (all []*admin.SettingDifference) {
 				continue // it is not there yet, or was not yet
 			}
 			seen[value] = true
-			d.Servers = append(d.Servers, admin.ServerSetting{Server: server, Value: value})
+			d.Servers = append(d.Servers, cluster.ServerSetting{Server: server, Value: value})
 		}
 		if len(seen) > 1 {
 			all = append(all, d)
@@ -59,13 +59,13 @@ func (s *settings) differences() (all []*admin.SettingDifference) {
 }
 
 // ofClocks returns the difference between wall clocks of servers and the cluster time, nil for none.
-func ofClocks(wrong []admin.WrongClock) *admin.SettingDifference {
+func ofClocks(wrong []cluster.WrongClock) *cluster.SettingDifference {
 	if len(wrong) == 0 {
 		return nil
 	}
-	d := &admin.SettingDifference{Setting: admin.WallClock}
+	d := &cluster.SettingDifference{Setting: cluster.WallClock}
 	for _, c := range wrong {
-		d.Servers = append(d.Servers, admin.ServerSetting{Server: c.Server, Value: c.String()})
+		d.Servers = append(d.Servers, cluster.ServerSetting{Server: c.Server, Value: c.String()})
 	}
 	return d
 }
@@ -92,7 +92,7 @@ func (s *settings) report(logger hclog.Logger) {
 		}
 	}
 	for name := range s.reported {
-		ofState := admin.SettingDifference{Setting: name}.OfState()
+		ofState := cluster.SettingDifference{Setting: name}.OfState()
 		if now[name] == "" && !ofState {
 			logger.Info("all servers have a setting alike again", "setting", name)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/state/clustertime"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A server that differs is named, as follower and as leader, and nothing is unhealthy.
@@ -64,9 +64,9 @@ func TestHealth_ComparesOnlyServersThatTell(t *testing.T) {
 		if err != nil || len(got.Differences) != 1 {
 			t.Fatalf("the health is %+v, %v", got, err)
 		}
-		want := admin.SettingDifference{
+		want := cluster.SettingDifference{
 			Setting: "new",
-			Servers: []admin.ServerSetting{{Server: "s1.global"}, {Server: "s3.global", Value: "1"}},
+			Servers: []cluster.ServerSetting{{Server: "s1.global"}, {Server: "s3.global", Value: "1"}},
 		}
 		if got := got.Differences[0].String(); got != want.String() {
 			t.Errorf("the difference is %s, want %s", got, want)
@@ -79,9 +79,9 @@ func TestHealth_NamesStatesThatDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(members("s1", "s2", "s3")...)
 		w.settings = map[string]map[string]string{
-			"s1": {admin.StateAt + "7": "a", admin.StateAt + "9": "b"},
-			"s2": {admin.StateAt + "7": "a", admin.StateAt + "9": "c"},
-			"s3": {admin.StateAt + "7": "a"},
+			"s1": {cluster.StateAt + "7": "a", cluster.StateAt + "9": "b"},
+			"s2": {cluster.StateAt + "7": "a", cluster.StateAt + "9": "c"},
+			"s3": {cluster.StateAt + "7": "a"},
 		}
 		w.start(t)
 		after(time.Minute)
@@ -102,9 +102,9 @@ func TestHealth_NamesClocksThatDiffer(t *testing.T) {
 		w := newWorld(members("s1", "s2", "s3")...)
 		w.start(t)
 		after(time.Minute)
-		set := func(wrong ...admin.WrongClock) []*admin.SettingDifference {
+		set := func(wrong ...cluster.WrongClock) []*cluster.SettingDifference {
 			t.Helper()
-			p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 1}, Wrong: wrong}
+			p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 1}, Wrong: wrong}
 			if row := clustertime.Of(w.Store.Read()); row != nil {
 				p.RowIndex = row.ModifyIndex
 			}
@@ -120,8 +120,8 @@ func TestHealth_NamesClocksThatDiffer(t *testing.T) {
 		}
 
 		got := set(
-			admin.WrongClock{ServerID: "s2", Server: "s2.global", Ahead: 30*time.Hour + time.Millisecond},
-			admin.WrongClock{ServerID: "s3", Server: "s3.global", Ahead: -time.Hour})
+			cluster.WrongClock{ServerID: "s2", Server: "s2.global", Ahead: 30*time.Hour + time.Millisecond},
+			cluster.WrongClock{ServerID: "s3", Server: "s3.global", Ahead: -time.Hour})
 		want := "wall clocks of servers differ from the cluster time: 30h0m0s ahead of the cluster time on " +
 			"s2.global, 1h0m0s behind the cluster time on s3.global"
 		if len(got) != 1 || got[0].String() != want || !strings.Contains(got[0].Remedy(), "operator clock status") {

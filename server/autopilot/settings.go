@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate"
 )
 
@@ -21,7 +21,7 @@ type Settings struct {
 
 // DefaultSettings returns the settings of an agent without the block.
 func DefaultSettings() Settings {
-	d := admin.DefaultAutopilotConfig()
+	d := cluster.DefaultAutopilotConfig()
 	return Settings{
 		CleanupDeadServers:      d.CleanupDeadServers,
 		LastContactThreshold:    d.LastContactThreshold,
@@ -33,8 +33,8 @@ func DefaultSettings() Settings {
 }
 
 // Row returns the settings as the row that the first leader stores.
-func (s *Settings) Row() admin.AutopilotConfig {
-	return admin.AutopilotConfig{
+func (s *Settings) Row() cluster.AutopilotConfig {
+	return cluster.AutopilotConfig{
 		CleanupDeadServers:      s.CleanupDeadServers,
 		LastContactThreshold:    s.LastContactThreshold,
 		MaxTrailingLogs:         s.MaxTrailingLogs,

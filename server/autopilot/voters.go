@@ -7,7 +7,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Each removal of a dead server makes the cluster smaller, and the next loss may be one too many: after one
@@ -62,7 +62,7 @@ func (a *Autopilot) LowerVoters(ctx context.Context) {
 func (a *Autopilot) storeVoters(ctx context.Context, most uint64) {
 	config := *state.AutopilotConfig(a.Store.Read())
 	config.MostVoters = most
-	_, err := fsm.Propose(ctx, a.Proposer, fsm.AutopilotConfigSet, &admin.AutopilotConfigRequest{
+	_, err := fsm.Propose(ctx, a.Proposer, fsm.AutopilotConfigSet, &cluster.AutopilotConfigRequest{
 		Config: config,
 		CAS:    true,
 	})

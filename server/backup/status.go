@@ -9,7 +9,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // status is what is known of the archives of this leadership.
@@ -116,16 +116,16 @@ func (a *Agent) Stats() map[string]string {
 	defer s.mu.Unlock()
 	switch {
 	case a.settings.Every == 0:
-		return shown(admin.ArchivesOff)
+		return shown(cluster.ArchivesOff)
 	case !s.leads:
-		return shown(admin.ArchivesIdle)
+		return shown(cluster.ArchivesIdle)
 	}
-	state := admin.ArchivesOK
+	state := cluster.ArchivesOK
 	if s.failure != "" {
-		state = admin.ArchivesFailing
+		state = cluster.ArchivesFailing
 	}
 	if s.overdue(time.Now(), a.settings.Every) {
-		state = admin.ArchivesOverdue
+		state = cluster.ArchivesOverdue
 	}
 	known := shown(state)
 	known["newest"] = s.newestText()
@@ -135,6 +135,6 @@ func (a *Agent) Stats() map[string]string {
 	return known
 }
 
-func shown(state admin.ArchiveState) map[string]string {
-	return map[string]string{admin.ArchiveStateKey: string(state)}
+func shown(state cluster.ArchiveState) map[string]string {
+	return map[string]string{cluster.ArchiveStateKey: string(state)}
 }

@@ -8,7 +8,7 @@ import (
 
 	"berth/internal/boottime"
 	"berth/state/clustertime"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Cluster is the cluster time on one server, between two entries about it: the row, and the time that has
@@ -17,7 +17,7 @@ import (
 type Cluster struct {
 	wall func() time.Time // before the first row
 	boot boottime.Clock
-	row  func() *admin.ClusterTime
+	row  func() *cluster.ClusterTime
 
 	mu   sync.Mutex
 	seen uint64 // the ModifyIndex of the row
@@ -25,13 +25,13 @@ type Cluster struct {
 }
 
 // New returns the clock of a server. row returns the present row, nil for none.
-func New(boot boottime.Clock, row func() *admin.ClusterTime) *Cluster {
+func New(boot boottime.Clock, row func() *cluster.ClusterTime) *Cluster {
 	return &Cluster{wall: time.Now, boot: boot, row: row}
 }
 
 // Wall returns the clock of servers without a cluster time.
 func Wall(now func() time.Time) *Cluster {
-	return &Cluster{wall: now, row: func() *admin.ClusterTime { return nil }}
+	return &Cluster{wall: now, row: func() *cluster.ClusterTime { return nil }}
 }
 
 // Now returns the cluster time: that of the wall before the first row.
@@ -47,7 +47,7 @@ func (c *Cluster) Now() time.Time {
 }
 
 // Look returns the row, nil for none, and the time that has passed since this server saw it.
-func (c *Cluster) Look() (row *admin.ClusterTime, passed time.Duration) {
+func (c *Cluster) Look() (row *cluster.ClusterTime, passed time.Duration) {
 	if c == nil {
 		return nil, 0
 	}

@@ -6,22 +6,22 @@ import (
 
 	"berth/internal/boottime"
 	"berth/state/clustertime"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const hour = int64(time.Hour)
 
 // clockOf returns the clock of a row, with the time that has passed since.
-func clockOf(row admin.ClusterTime, passed time.Duration) *Cluster {
+func clockOf(row cluster.ClusterTime, passed time.Duration) *Cluster {
 	now := boottime.Instant(0)
-	c := New(func() boottime.Instant { return now }, func() *admin.ClusterTime { return &row })
+	c := New(func() boottime.Instant { return now }, func() *cluster.ClusterTime { return &row })
 	c.Now()
 	now = now.Add(passed)
 	return c
 }
 
 // pass advances a row each 20 seconds, by clocks that are that much ahead.
-func pass(row admin.ClusterTime, real *int64, d, ahead time.Duration) admin.ClusterTime {
+func pass(row cluster.ClusterTime, real *int64, d, ahead time.Duration) cluster.ClusterTime {
 	const step = 20 * time.Second
 	for range d / step {
 		*real += int64(step)
@@ -66,7 +66,7 @@ func TestClock_AgesNothingByAJump(t *testing.T) {
 }
 
 func TestClock_TakesARowOfTheFutureForANewOne(t *testing.T) {
-	c := clockOf(admin.ClusterTime{Time: 1000 * hour}, time.Minute)
+	c := clockOf(cluster.ClusterTime{Time: 1000 * hour}, time.Minute)
 	if got := c.Now(); !got.Equal(time.Unix(0, 1000*hour).Add(time.Minute)) {
 		t.Errorf("it is %s", got)
 	}

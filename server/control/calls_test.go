@@ -13,8 +13,8 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
-	"berth/structs/nodeloss"
 )
 
 const listMethod = "ClientCSI.ControllerListVolumes"
@@ -437,7 +437,7 @@ func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
 // The node rejects the call if it arrives after the loss of the node.
 func TestControllerCall_HasTheEpochOfItsNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		put(w, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+		put(w, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		stop := w.runLoop("controllers")

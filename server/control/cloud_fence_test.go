@@ -5,7 +5,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // fence turns the machine of a lost node off, as a fence device that an operator has ordered. Its tasks end
@@ -13,7 +13,7 @@ import (
 func (n *cloudAgent) fence() {
 	w := n.w
 	w.keptForLost += n.keptVolumes()
-	err := try(w, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{
+	err := try(w, fsm.FenceOrdered, &cluster.NodeFenceRequest{
 		NodeID:       n.id,
 		By:           "operator",
 		WriteOptions: w.stamp(""),
@@ -26,13 +26,13 @@ func (n *cloudAgent) fence() {
 	for _, run := range state.FenceRuns(tx, n.id) {
 		number = max(number, run.Number+1)
 	}
-	err = try(w, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
+	err = try(w, fsm.FenceBegin, &cluster.FenceBeginRequest{
 		NodeID:  n.id,
 		Epoch:   state.Node(tx, n.id).Epoch,
 		Number:  number,
 		Attempt: 1,
 		Device:  "ipmi",
-		Scope:   nodeloss.FencePower,
+		Scope:   cluster.FencePower,
 		Now:     w.stamp("").Now,
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (n *cloudAgent) fence() {
 		}
 	}
 	clear(n.mounted)
-	err = try(w, fsm.FenceEnd, &nodeloss.FenceEndRequest{
+	err = try(w, fsm.FenceEnd, &cluster.FenceEndRequest{
 		NodeID: n.id,
 		Number: number,
 		Proved: true,

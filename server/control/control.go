@@ -31,7 +31,7 @@ import (
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -46,7 +46,7 @@ type Config struct {
 	SchedulerBatch int // evaluations processed before their order is read again
 	FenceParallel  int // nodes that are fenced at once; 0: one
 	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.
-	Scheduler admin.SchedulerConfiguration
+	Scheduler cluster.SchedulerConfiguration
 	// Authority is stored if the cluster has none.
 	Authority authority.Files
 	// RotateSigning is the age at which a key of identities is replaced.
@@ -64,7 +64,7 @@ func DefaultConfig() Config {
 			Max: 30 * time.Second,
 		},
 		SchedulerBatch: 64,
-		Scheduler:      admin.DefaultSchedulerConfiguration(),
+		Scheduler:      cluster.DefaultSchedulerConfiguration(),
 		RotateSigning:  idtoken.DefaultSettings().RotateAfter,
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // waitingAgent fences until its leadership ends.
@@ -39,7 +39,7 @@ func TestFence_ActsOnAsManyNodesAtOnceAsIsSet(t *testing.T) {
 			put(w, fsm.NodeStatus,
 				&structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeDown, WriteOptions: now()})
 			for _, n := range nodes {
-				put(w, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: n, By: "ann"})
+				put(w, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: n, By: "ann"})
 			}
 			agent := waitingAgent{begun: make(chan string, len(nodes))}
 			w.Fencers = fence.Devices{{Name: "ipmi", Scope: fencing.ScopePower, Agent: agent}}

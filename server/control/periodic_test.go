@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/defaults"
 )
 
@@ -154,8 +154,8 @@ func TestPeriodicLoop_GoesOnFromTheLaterClockThatIsRight(t *testing.T) {
 	const behind = 30 * time.Hour
 	for agreed, want := range map[int64]time.Time{0: now, now.UnixNano(): now.Add(-behind)} {
 		w := newTestEnv(t)
-		row := admin.ClusterTime{Time: now.UnixNano(), Ahead: -behind, Agreed: agreed}
-		put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+		row := cluster.ClusterTime{Time: now.UnixNano(), Ahead: -behind, Agreed: agreed}
+		put(w, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{Clock: row})
 		w.addPeriodic("p", "@yearly", anySchedule)
 		w.launchAt("p", now.Add(5*time.Hour))
 		due, _ := periodicLoop{w.Deps}.dueLaunches(w.Store.Read(), instant{now.Add(-behind), now})

@@ -10,15 +10,15 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
-	"berth/structs/nodeloss"
 )
 
 // A node that was deleted and is back has volumes of which it cannot let go. All others are attached and
 // detached meanwhile, once no node of a restored state is waited for.
 func TestControllers_WaitForTheVolumesOfAReturnedNodeAlone(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		put(w, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+		put(w, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 		w.addNode("n1", true)
 		w.addNode("n2", true)
 		for _, v := range []string{"stuck", "freed", "other"} {

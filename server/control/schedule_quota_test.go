@@ -8,7 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -24,8 +24,8 @@ func (w *testEnv) bounded(b quota.Bounds) {
 
 func (w *testEnv) nameQuota(name string) {
 	w.t.Helper()
-	put(w, fsm.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: name},
+	put(w, fsm.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: name},
 	})
 }
 

@@ -8,18 +8,18 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-func (w *testEnv) schedulerConfig() *admin.SchedulerConfiguration {
+func (w *testEnv) schedulerConfig() *cluster.SchedulerConfiguration {
 	return state.SchedulerConfig(w.Store.Read())
 }
 
 func (w *testEnv) pause(pause bool) {
 	w.t.Helper()
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	config.PauseEvalBroker = pause
-	put(w, fsm.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+	put(w, fsm.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 }
 
 func TestSchedule_ProcessesNothingWhilePaused(t *testing.T) {
@@ -54,21 +54,21 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.Config.Scheduler.SchedulerAlgorithm = admin.AlgorithmSpread
+		w.Config.Scheduler.SchedulerAlgorithm = cluster.AlgorithmSpread
 		w.logDown(structs.Unavailablef("no quorum"))
 		stop := start(w.firstConfig().Run)
 		defer stop()
 		after(time.Minute)
 		w.logDown(nil)
 		after(time.Minute)
-		if got := w.schedulerConfig(); got.SchedulerAlgorithm != admin.AlgorithmSpread || got.ModifyIndex == 0 {
+		if got := w.schedulerConfig(); got.SchedulerAlgorithm != cluster.AlgorithmSpread || got.ModifyIndex == 0 {
 			t.Errorf("got %+v after the log is back", got)
 		}
 		w.pause(true) // an operator changes it
 		stop2 := start(w.firstConfig().Run)
 		defer stop2()
 		after(time.Minute)
-		if got := w.schedulerConfig(); got.SchedulerAlgorithm != admin.AlgorithmBinpack || !got.PauseEvalBroker {
+		if got := w.schedulerConfig(); got.SchedulerAlgorithm != cluster.AlgorithmBinpack || !got.PauseEvalBroker {
 			t.Errorf("the next leader replaced the stored configuration: %+v", got)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"berth/state/csi/snapschedules"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -264,10 +264,10 @@ func TestSnapshotSchedule_TakesNothingTwiceForAClockThatIsALittleAhead(t *testin
 // The clock of a leader was set right, and the state knows it later than the loop: the schedule goes on.
 func TestSnapshotSchedule_GoesOnWhenTheStateKnowsThatTheClockIsRight(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		row := func() *admin.ClusterTime { return clustertime.Of(w.Store.Read()) }
+		row := func() *cluster.ClusterTime { return clustertime.Of(w.Store.Read()) }
 		w.Clock = clock.New(boottime.Monotonic(), row)
 		ahead := func(d time.Duration) {
-			p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: time.Now().UnixNano(), Ahead: d}}
+			p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: time.Now().UnixNano(), Ahead: d}}
 			if old := row(); old != nil {
 				p.RowIndex = old.ModifyIndex
 			}
@@ -290,17 +290,17 @@ func TestSnapshotSchedule_GoesOnFromTheLaterClockThatIsRight(t *testing.T) {
 	for _, most := range []bool{false, true} {
 		virtual(t, func(t *testing.T, w *testEnv) {
 			wall := time.Now()
-			cluster := wall.Add(day)
-			w.Clock = clock.Wall(func() time.Time { return cluster })
-			row := admin.ClusterTime{Time: cluster.UnixNano(), Ahead: -day}
-			want := cluster
+			later := wall.Add(day)
+			w.Clock = clock.Wall(func() time.Time { return later })
+			row := cluster.ClusterTime{Time: later.UnixNano(), Ahead: -day}
+			want := later
 			if most {
 				row.Agreed = row.Time
 				want = wall
 			}
-			put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+			put(w, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{Clock: row})
 			w.withSchedule(nil)
-			w.runAt(cluster.Add(time.Hour))
+			w.runAt(later.Add(time.Hour))
 			defer w.runLoop("snapshot_schedules")()
 			after(time.Minute)
 			if last := time.Unix(0, w.scheduleRow().Last); last.Sub(want).Abs() > time.Minute {

@@ -18,7 +18,7 @@ import (
 	"berth/server/nodeconn"
 	statecsi "berth/state/csi"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/nodecalls"
 )
 
@@ -38,8 +38,8 @@ func (a soleServer) RemovePeer(string, string) (uint64, error) {
 func (a soleServer) TransferLeadership(context.Context, string, string) error {
 	return nil
 }
-func (a soleServer) Configuration() []*admin.RaftServer { return nil }
-func (a soleServer) Servers() []string                  { return []string{"me"} }
+func (a soleServer) Configuration() []*cluster.RaftServer { return nil }
+func (a soleServer) Servers() []string                    { return []string{"me"} }
 func (a soleServer) Forward(context.Context, string, string, any, any) error {
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"berth/server/clock"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -20,11 +20,11 @@ import (
 func (w *testEnv) stepWall() (step func(time.Duration)) {
 	var stepped atomic.Int64
 	boot := boottime.Monotonic()
-	row := &admin.ClusterTime{Time: time.Now().UnixNano()}
+	row := &cluster.ClusterTime{Time: time.Now().UnixNano()}
 	row.ModifyIndex = 1
 	w.Clock = clock.New(
 		func() boottime.Instant { return boot() - boottime.Instant(stepped.Load()) },
-		func() *admin.ClusterTime { return row })
+		func() *cluster.ClusterTime { return row })
 	w.Clock.Now()
 	return func(d time.Duration) {
 		time.Sleep(d)

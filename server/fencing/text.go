@@ -9,7 +9,7 @@ import (
 	"berth/scheduler/match"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/validate/field"
 )
 
@@ -27,7 +27,7 @@ const (
 // isPin reports whether a name is that of a pin.
 func isPin(name string) bool {
 	pin, ok := strings.CutPrefix(name, pinPrefix)
-	return ok && nodeloss.IsFencePinName(pin)
+	return ok && cluster.IsFencePinName(pin)
 }
 
 // isToldByNode reports whether a node itself tells the value of a name.
@@ -58,7 +58,7 @@ func valueOf(t *state.FenceTarget, name string) (string, error) {
 	switch {
 	case ok && t.Pins[pin] == "":
 		return "", fmt.Errorf("node %s has no pin %q: berth node fence -pin %s %s=VALUE", short, pin, short, pin)
-	case ok && !nodeloss.IsFencePinValue(t.Pins[pin]):
+	case ok && !cluster.IsFencePinValue(t.Pins[pin]):
 		return "", fmt.Errorf("node %s has control characters in the pin %q: pin it again", short, pin)
 	case ok:
 		return t.Pins[pin], nil

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// Loop removes from the disk of one server, leader or not, all entries up to admin.SecretsMark. A file in
+// Loop removes from the disk of one server, leader or not, all entries up to cluster.SecretsMark. A file in
 // the data directory has the index up to which this was done.
 type Loop struct {
 	Store   *state.Store

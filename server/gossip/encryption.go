@@ -17,7 +17,7 @@ import (
 
 	"berth/internal/files"
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // KeyringFile is the name of the file with the keys of a server, in its data directory. It has a list of keys
@@ -50,7 +50,7 @@ func CheckKey(setting structs.Secret) error {
 	if setting == "" {
 		return nil
 	}
-	_, err := gossipkey.Parse(keySetting, string(setting))
+	_, err := cluster.ParseGossipKey(keySetting, string(setting))
 	return err
 }
 
@@ -118,7 +118,7 @@ func holds(ring *memberlist.Keyring, text string) bool {
 
 // writeFirst writes the keyring file of a first start.
 func writeFirst(path, text string) (keys [][]byte, err error) {
-	key, err := gossipkey.Parse(keySetting, text)
+	key, err := cluster.ParseGossipKey(keySetting, text)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func readKeys(path string) (keys [][]byte, err error) {
 			break
 		}
 		var key []byte
-		key, err = gossipkey.Parse(fmt.Sprintf("entry %d", i+1), text)
+		key, err = cluster.ParseGossipKey(fmt.Sprintf("entry %d", i+1), text)
 		keys = append(keys, key)
 	}
 

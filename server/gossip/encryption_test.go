@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // keys are texts of valid keys that begin with the word canary, and no other text has.
@@ -215,7 +215,7 @@ func TestCheckKey_NamesTheSettingAndTheRemedy(t *testing.T) {
 	}
 	err := CheckKey(structs.Secret(keys[0][1:]))
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "server: encrypt") ||
-		!strings.Contains(err.Error(), gossipkey.Generate) {
+		!strings.Contains(err.Error(), cluster.GossipKeyCommand) {
 		t.Fatalf("got %v", err)
 	}
 	checkHidden(t, "the error", err.Error())

@@ -4,12 +4,12 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Member returns a server as the HTTP API shows it.
-func Member(m serf.Member) *admin.AgentMember {
-	return &admin.AgentMember{
+func Member(m serf.Member) *cluster.AgentMember {
+	return &cluster.AgentMember{
 		Name:        m.Name,
 		Addr:        m.Addr.String(),
 		Port:        m.Port,

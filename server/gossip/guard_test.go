@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // The types of messages of the library, and its requests about keys.
@@ -73,17 +73,17 @@ func message(t *testing.T, of byte, content any) []byte {
 }
 
 // keyQuery returns the message that asks a server for an operation on its keys, to answer the stranger.
-func keyQuery(t *testing.T, stranger *serf.Serf, op gossipkey.Operation, key string) []byte {
+func keyQuery(t *testing.T, stranger *serf.Serf, op cluster.GossipKeyOperation, key string) []byte {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := map[gossipkey.Operation]string{
-		gossipkey.List:    "_serf_list-keys",
-		gossipkey.Install: "_serf_install-key",
-		gossipkey.Use:     "_serf_use-key",
-		gossipkey.Remove:  "_serf_remove-key",
+	name := map[cluster.GossipKeyOperation]string{
+		cluster.GossipKeyList:    "_serf_list-keys",
+		cluster.GossipKeyInstall: "_serf_install-key",
+		cluster.GossipKeyUse:     "_serf_use-key",
+		cluster.GossipKeyRemove:  "_serf_remove-key",
 	}[op]
 	local := stranger.LocalMember()
 	return message(t, queryType, map[string]any{
@@ -130,11 +130,11 @@ func TestCreate_AStrangerChangesNoKeys(t *testing.T) {
 	for _, outgoing := range []bool{false, true} {
 		server, sc, rejected := startGuarded(t, "s1.global", false, outgoing)
 		stranger := startStranger(t)
-		for op, key := range map[gossipkey.Operation]string{
-			gossipkey.List:    "",
-			gossipkey.Install: third,
-			gossipkey.Use:     keys[1],
-			gossipkey.Remove:  keys[1],
+		for op, key := range map[cluster.GossipKeyOperation]string{
+			cluster.GossipKeyList:    "",
+			cluster.GossipKeyInstall: third,
+			cluster.GossipKeyUse:     keys[1],
+			cluster.GossipKeyRemove:  keys[1],
 		} {
 			for how, send := range map[string]func(to *memberlist.Node, message []byte) error{
 				"UDP": stranger.Memberlist().SendBestEffort,
@@ -179,7 +179,7 @@ func TestCreate_NoRequestOfAStrangerReachesAServerThatVerifies(t *testing.T) {
 	}
 	stranger := startStranger(t)
 
-	query := keyQuery(t, stranger, gossipkey.Install, third)
+	query := keyQuery(t, stranger, cluster.GossipKeyInstall, third)
 	addr := net.UDPAddr{IP: nodeOf(verifying).Addr, Port: int(nodeOf(verifying).Port)}
 	relay := message(t, relayType, map[string]any{"DestAddr": addr, "DestName": "s1.global"})
 	for what, sent := range map[string][]byte{
@@ -200,7 +200,7 @@ func TestCreate_AServerTakesKeysOnlyIfItVerifies(t *testing.T) {
 	asking, _, _ := startGuarded(t, "s1.global", true, true)
 	for _, verifies := range []bool{true, false} {
 		asked, sc, rejected := startGuarded(t, fmt.Sprintf("verifies-%t.global", verifies), true, verifies)
-		query := keyQuery(t, asking, gossipkey.Install, third)
+		query := keyQuery(t, asking, cluster.GossipKeyInstall, third)
 		if err := asking.Memberlist().SendReliable(nodeOf(asked), query); err != nil {
 			t.Fatal(err)
 		}

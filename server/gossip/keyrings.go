@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // maxMessage bounds the text of a server in an error, in bytes.
@@ -34,10 +34,10 @@ func NewKeyrings(s *serf.Serf, verifyIncoming, verifyOutgoing bool) *Keyrings {
 // base64. The error is invalid for a wrong key. It is a failed precondition where the operation would cut off
 // a server, or where the gossip of this server is not always encrypted: nothing has changed then. It is
 // internal if a server has not done it. The others may have done it, and the operation may be repeated.
-func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, error) {
+func (k *Keyrings) Do(op cluster.GossipKeyOperation, key string) (*cluster.GossipKeyrings, error) {
 	if !k.serf.EncryptionEnabled() {
 		return nil, structs.Preconditionf("the gossip of this server is not encrypted: "+
-			"set server.encrypt to a key, which \"%s\" prints", gossipkey.Generate)
+			"set server.encrypt to a key, which \"%s\" prints", cluster.GossipKeyCommand)
 	}
 	if k.verified != nil {
 		return nil, k.verified
@@ -46,11 +46,11 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	manager := k.serf.KeyManager()
-	if op == gossipkey.List {
+	if op == cluster.GossipKeyList {
 		return k.list()
 	}
 
-	_, err := gossipkey.Parse("the key", key)
+	_, err := cluster.ParseGossipKey("the key", key)
 	if err == nil {
 		err = k.check(op, key)
 	}
@@ -58,10 +58,10 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 		return nil, err
 	}
 
-	change := map[gossipkey.Operation]func(string, *serf.KeyRequestOptions) (*serf.KeyResponse, error){
-		gossipkey.Install: manager.InstallKeyWithOptions,
-		gossipkey.Use:     manager.UseKeyWithOptions,
-		gossipkey.Remove:  manager.RemoveKeyWithOptions,
+	change := map[cluster.GossipKeyOperation]func(string, *serf.KeyRequestOptions) (*serf.KeyResponse, error){
+		cluster.GossipKeyInstall: manager.InstallKeyWithOptions,
+		cluster.GossipKeyUse:     manager.UseKeyWithOptions,
+		cluster.GossipKeyRemove:  manager.RemoveKeyWithOptions,
 	}[op]
 	if change == nil {
 		return nil, structs.Invalidf("the operation %q on the keys of the gossip is unknown", op)
@@ -70,14 +70,14 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 }
 
 // list asks all servers for their keys.
-func (k *Keyrings) list() (*gossipkey.Keyrings, error) {
-	return k.ask(gossipkey.List, k.serf.KeyManager().ListKeysWithOptions)
+func (k *Keyrings) list() (*cluster.GossipKeyrings, error) {
+	return k.ask(cluster.GossipKeyList, k.serf.KeyManager().ListKeysWithOptions)
 }
 
 // ask asks all servers by call. Each server sends its answer by all others, too: it may not reach this one.
 func (k *Keyrings) ask(
-	op gossipkey.Operation, call func(*serf.KeyRequestOptions) (*serf.KeyResponse, error),
-) (*gossipkey.Keyrings, error) {
+	op cluster.GossipKeyOperation, call func(*serf.KeyRequestOptions) (*serf.KeyResponse, error),
+) (*cluster.GossipKeyrings, error) {
 	asked := k.named(serf.StatusAlive)
 	r, err := call(&serf.KeyRequestOptions{RelayFactor: k.relays()})
 	var silent []string
@@ -113,7 +113,7 @@ func (k *Keyrings) findSilent(of []string) []string {
 }
 
 // check returns an error if a change would cut off a server.
-func (k *Keyrings) check(op gossipkey.Operation, key string) error {
+func (k *Keyrings) check(op cluster.GossipKeyOperation, key string) error {
 	if failed := k.named(serf.StatusFailed); len(failed) > 0 {
 		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all "+
 			"servers, and nothing has changed: start that server, or remove it by \"berth server force-leave\"",
@@ -126,13 +126,13 @@ func (k *Keyrings) check(op gossipkey.Operation, key string) error {
 	}
 
 	switch {
-	case op == gossipkey.Install && now.Keys[key] == 0 && len(now.Keys) >= MaxKeys:
+	case op == cluster.GossipKeyInstall && now.Keys[key] == 0 && len(now.Keys) >= MaxKeys:
 		return structs.Preconditionf("the servers have %d keys, the most that are allowed: "+
 			"remove those that are not in use", len(now.Keys))
-	case op == gossipkey.Use && now.Keys[key] < now.NumNodes:
+	case op == cluster.GossipKeyUse && now.Keys[key] < now.NumNodes:
 		return structs.Preconditionf("%d of %d servers have the key: install it first, or again",
 			now.Keys[key], now.NumNodes)
-	case op == gossipkey.Remove && now.PrimaryKeys[key] > 0:
+	case op == cluster.GossipKeyRemove && now.PrimaryKeys[key] > 0:
 		return structs.Preconditionf("it is the primary key of %d of %d servers, with which they encrypt: "+
 			"install and use another key first", now.PrimaryKeys[key], now.NumNodes)
 	}
@@ -153,10 +153,10 @@ func (k *Keyrings) named(status serf.MemberStatus) (names []string) {
 // answer makes an answer of one of the library. The error names the servers that reported a fault, with their
 // texts, and the silent ones.
 func answer(
-	op gossipkey.Operation, r *serf.KeyResponse, silent []string, err error,
-) (*gossipkey.Keyrings, error) {
+	op cluster.GossipKeyOperation, r *serf.KeyResponse, silent []string, err error,
+) (*cluster.GossipKeyrings, error) {
 	if err == nil {
-		return &gossipkey.Keyrings{
+		return &cluster.GossipKeyrings{
 			Messages:    r.Messages,
 			Keys:        r.Keys,
 			PrimaryKeys: primaries(r),

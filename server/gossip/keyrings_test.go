@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // startGossip starts the gossip of one server, which encrypts in both directions if it has a key.
@@ -84,15 +84,15 @@ func wantFault(t *testing.T, what string, err error, kind structs.Kind, text str
 
 func TestKeyrings_RejectWhatWouldCutOffAServer(t *testing.T) {
 	k := startGossip(t, keys[0])
-	_, err := k.Do(gossipkey.Use, keys[1])
+	_, err := k.Do(cluster.GossipKeyUse, keys[1])
 	wantFault(t, "the use of a key of nobody", err, structs.KindPrecondition, "0 of 1 servers have the key")
-	_, err = k.Do(gossipkey.Remove, keys[0])
+	_, err = k.Do(cluster.GossipKeyRemove, keys[0])
 	wantFault(t, "the removal of the primary key", err, structs.KindPrecondition, "the primary key of 1 of 1")
-	_, err = k.Do(gossipkey.Install, keys[0][1:])
-	wantFault(t, "a wrong key", err, structs.KindInvalid, gossipkey.Generate)
+	_, err = k.Do(cluster.GossipKeyInstall, keys[0][1:])
+	wantFault(t, "a wrong key", err, structs.KindInvalid, cluster.GossipKeyCommand)
 	_, err = k.Do("forget", keys[0])
 	wantFault(t, "an unknown operation", err, structs.KindInvalid, "unknown")
-	_, err = startGossip(t, "").Do(gossipkey.List, "")
+	_, err = startGossip(t, "").Do(cluster.GossipKeyList, "")
 	wantFault(t, "a server without a key", err, structs.KindPrecondition, "not encrypted")
 }
 
@@ -108,9 +108,9 @@ func TestKeyrings_AreNotSentWithoutEncryption(t *testing.T) {
 		{true, false, "server.encrypt_verify_outgoing = false"},
 	} {
 		k := NewKeyrings(s, c.incoming, c.outgoing)
-		_, err := k.Do(gossipkey.List, "")
+		_, err := k.Do(cluster.GossipKeyList, "")
 		wantFault(t, "the list", err, structs.KindPrecondition, c.setting)
-		_, err = k.Do(gossipkey.Install, keys[1])
+		_, err = k.Do(cluster.GossipKeyInstall, keys[1])
 		wantFault(t, "a new key", err, structs.KindPrecondition, "true on all servers")
 	}
 	if got := ringOf(sc); !slices.Equal(got, keys[:1]) {
@@ -121,17 +121,17 @@ func TestKeyrings_AreNotSentWithoutEncryption(t *testing.T) {
 func TestKeyrings_BoundTheNumberOfKeys(t *testing.T) {
 	k := startGossip(t, keys[0])
 	for range MaxKeys - 1 {
-		if _, err := k.Do(gossipkey.Install, gossipkey.New()); err != nil {
+		if _, err := k.Do(cluster.GossipKeyInstall, cluster.NewGossipKey()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := k.Do(gossipkey.Install, keys[1])
+	_, err := k.Do(cluster.GossipKeyInstall, keys[1])
 	wantFault(t, "one key more", err, structs.KindPrecondition, "the servers have 16 keys")
-	rings, err := k.Do(gossipkey.Install, keys[0])
+	rings, err := k.Do(cluster.GossipKeyInstall, keys[0])
 	if err != nil || len(rings.PrimaryKeys) != 0 || rings.NumNodes != 1 {
 		t.Errorf("a key that they have: got %+v, error %v", rings, err)
 	}
-	rings, err = k.Do(gossipkey.List, "")
+	rings, err = k.Do(cluster.GossipKeyList, "")
 	if err != nil || len(rings.Keys) != MaxKeys || len(rings.PrimaryKeys) != 1 ||
 		rings.PrimaryKeys[keys[0]] != 1 {
 		t.Errorf("got %+v, error %v", rings, err)
@@ -161,7 +161,7 @@ func TestAnswer_NamesTheServersThatFail(t *testing.T) {
 			"failed at 2 of 3 servers: s1.global: the disk is full; s3.global: no keyring",
 		},
 	} {
-		_, err := answer(gossipkey.Use, &c.r, c.silent, fault)
+		_, err := answer(cluster.GossipKeyUse, &c.r, c.silent, fault)
 		wantFault(t, c.want, err, structs.KindInternal, c.want)
 	}
 }
@@ -198,7 +198,7 @@ func startThree(t *testing.T) (three [3]wired) {
 	t.Helper()
 	texts := []string{strconv.Quote(keys[0])}
 	for len(texts) < MaxKeys {
-		texts = append(texts, strconv.Quote(gossipkey.New()))
+		texts = append(texts, strconv.Quote(cluster.NewGossipKey()))
 	}
 	for i := range three {
 		e := Encryption{Dir: t.TempDir(), VerifyIncoming: true, VerifyOutgoing: true}
@@ -236,10 +236,10 @@ func TestKeyrings_ReachAServerByAnother(t *testing.T) {
 	three := startThree(t)
 	three[1].cutFrom(three[2])
 	three[2].cutFrom(three[1])
-	rings, err := three[2].Do(gossipkey.List, "")
+	rings, err := three[2].Do(cluster.GossipKeyList, "")
 	for range 3 {
 		if err != nil {
-			rings, err = three[2].Do(gossipkey.List, "")
+			rings, err = three[2].Do(cluster.GossipKeyList, "")
 		}
 	}
 	if err != nil || rings.NumNodes != 3 || len(rings.Keys) != MaxKeys || rings.Keys[keys[0]] != 3 {
@@ -252,7 +252,7 @@ func TestKeyrings_NameTheServerThatDoesNotAnswer(t *testing.T) {
 	three := startThree(t)
 	three[1].cutFrom(three[0])
 	three[1].cutFrom(three[2])
-	_, err := three[2].Do(gossipkey.List, "")
+	_, err := three[2].Do(cluster.GossipKeyList, "")
 	wantFault(t, "the list", err, structs.KindInternal, "of 3 servers have answered, not s2.global (")
 }
 
@@ -265,7 +265,7 @@ func TestPrimaryKey_IsTheOneInUse(t *testing.T) {
 	e := Encryption{Dir: dir, Key: structs.Secret(keys[0]), VerifyIncoming: true, VerifyOutgoing: true}
 	s, _ := startMember(t, "s1.global", e, hclog.NewNullLogger())
 	k := NewKeyrings(s, true, true)
-	for _, op := range []gossipkey.Operation{gossipkey.Install, gossipkey.Use} {
+	for _, op := range []cluster.GossipKeyOperation{cluster.GossipKeyInstall, cluster.GossipKeyUse} {
 		_, err = k.Do(op, keys[1])
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Adopt makes the root keys of a state aside, which is to replace that of the cluster, ones that the servers
@@ -78,15 +78,15 @@ type adoption struct {
 	keys     *Keys
 	file     encrypter // nil: none was given
 	given    keyring.RestoreKeys
-	requests []*admin.RootKeyRewrapRequest
-	lost     []string       // IDs of root keys that no server will open
-	unused   *admin.RootKey // the active one, if it encrypts nothing and no server would open it
+	requests []*cluster.RootKeyRewrapRequest
+	lost     []string         // IDs of root keys that no server will open
+	unused   *cluster.RootKey // the active one, if it encrypts nothing and no server would open it
 }
 
 // adopt returns the change of one root key, or nil if it stays as it is.
 func (a *adoption) adopt(
-	ctx context.Context, aside state.Reader, row *admin.RootKey,
-) (*admin.RootKeyRewrapRequest, error) {
+	ctx context.Context, aside state.Reader, row *cluster.RootKey,
+) (*cluster.RootKeyRewrapRequest, error) {
 	// Most archives are of this cluster, and its servers have the same key.
 	kek, err := a.keys.encrypter()
 	if err == nil && kek.ID() == row.KEK {
@@ -96,7 +96,7 @@ func (a *adoption) adopt(
 	// An archive from before the key-encryption key was replaced.
 	known := trust.RootKey(a.keys.Store.Read(), row.KeyID)
 	if kek != nil && known != nil && known.KEK == kek.ID() && bytes.Equal(known.Digest, row.Digest) {
-		return &admin.RootKeyRewrapRequest{
+		return &cluster.RootKeyRewrapRequest{
 			KeyID:   row.KeyID,
 			Was:     row.KEK,
 			KEK:     known.KEK,
@@ -130,11 +130,11 @@ func (a *adoption) adopt(
 
 // missing returns the error of a root key that no server would open, or nil if nothing needs it. It notes one
 // that the operator gives up, and an active one that encrypts nothing.
-func (a *adoption) missing(aside state.Reader, row *admin.RootKey, own error) error {
+func (a *adoption) missing(aside state.Reader, row *cluster.RootKey, own error) error {
 	count, places := usesOf(aside, row.KeyID)
 
 	// It is deleted, because new secrets would be encrypted with it.
-	if count == 0 && row.State == admin.RootKeyActive {
+	if count == 0 && row.State == cluster.RootKeyActive {
 		a.unused = row
 	}
 

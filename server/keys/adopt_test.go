@@ -14,7 +14,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // keyText returns the text of a key file.
@@ -28,7 +28,7 @@ func keyText(t *testing.T, s Settings) structs.Secret {
 }
 
 // withSecret makes a root key and stores a variable that it encrypts.
-func (c *cluster) withSecret(s *server) {
+func (c *testCluster) withSecret(s *server) {
 	c.t.Helper()
 	s.lead(c.t.Context())
 	s.update(c.t.Context())
@@ -47,7 +47,7 @@ func (c *cluster) withSecret(s *server) {
 		c.t.Fatal(err)
 	}
 
-	_, err = fsm.Propose(c.t.Context(), c, fsm.AuthoritySet, &admin.AuthorityRequest{
+	_, err = fsm.Propose(c.t.Context(), c, fsm.AuthoritySet, &cluster.AuthorityRequest{
 		ID:      "a",
 		CertPEM: "a certificate",
 		Key:     &structs.Sealed{KeyID: sealed.KeyID, Data: []byte("a key")},
@@ -61,7 +61,7 @@ func (c *cluster) withSecret(s *server) {
 // opensSecret reports whether a server with these settings opens the secret of withSecret in a state.
 func opensSecret(t *testing.T, store *state.Store, settings Settings) bool {
 	t.Helper()
-	s := (&cluster{t: t, store: store}).server(settings)
+	s := (&testCluster{t: t, store: store}).server(settings)
 	s.update(t.Context())
 	for v := range trust.SealedValues(store.Read()) {
 		value, err := s.Ring.Open(v.Place, v.Value)
@@ -161,13 +161,13 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 	here := newCluster(t)
 	here.server(was).lead(t.Context()) // another root key
 	for row := range trust.RootKeys(here.store.Read()) {
-		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &admin.RootKeyRemoveRequest{KeyID: row.KeyID})
+		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &cluster.RootKeyRemoveRequest{KeyID: row.KeyID})
 		if err == nil {
 			t.Fatal("the active key is removed")
 		}
 	}
 	row := trust.ActiveRootKey(archive.store.Read())
-	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
+	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   row.KeyID,
 		Wrapped: row.Wrapped,
 		KEK:     row.KEK,

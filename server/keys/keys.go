@@ -20,7 +20,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Server is a server of the cluster that is alive.
@@ -39,7 +39,7 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Servers  func() []Server
 	// Ask returns the root keys that another server cannot open.
-	Ask func(ctx context.Context, address string) (*admin.KeyringStatus, error)
+	Ask func(ctx context.Context, address string) (*cluster.KeyringStatus, error)
 	// Announce tells the other servers the fingerprint of the key-encryption key of this one.
 	Announce func(kek string)
 	Logger   hclog.Logger
@@ -194,7 +194,7 @@ func (k *Keys) follow(ctx context.Context, step func(context.Context) (done bool
 // update makes the ring as the rows are. It reports whether all keys are open.
 func (k *Keys) update(ctx context.Context) bool {
 	tx := k.Store.Read()
-	rows := map[string]*admin.RootKey{}
+	rows := map[string]*cluster.RootKey{}
 	for row := range trust.RootKeys(tx) {
 		rows[row.KeyID] = row
 	}
@@ -233,7 +233,7 @@ func (k *Keys) update(ctx context.Context) bool {
 // openRows opens the root keys that are not open. It returns the ID of the active one, "" if that is closed,
 // and the reasons of those that stay closed.
 func (k *Keys) openRows(
-	ctx context.Context, rows map[string]*admin.RootKey,
+	ctx context.Context, rows map[string]*cluster.RootKey,
 ) (active string, closed map[string]string) {
 	// A key that is open stays so without another call of the key management system.
 	open := k.Ring.IDs()
@@ -247,7 +247,7 @@ func (k *Keys) openRows(
 			}
 		}
 
-		if row.State == admin.RootKeyActive {
+		if row.State == cluster.RootKeyActive {
 			active = id
 		}
 	}
@@ -284,7 +284,7 @@ func (k *Keys) AwaitActive(ctx context.Context) {
 }
 
 // open adds a root key to the ring.
-func (k *Keys) open(ctx context.Context, row *admin.RootKey) error {
+func (k *Keys) open(ctx context.Context, row *cluster.RootKey) error {
 	kek, err := k.opener(row.KEK)
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ func (k *Keys) open(ctx context.Context, row *admin.RootKey) error {
 }
 
 // Unwrap returns a ring with the root keys of some rows, for a server whose store does not have them yet.
-func (s *Settings) Unwrap(ctx context.Context, rows []*admin.RootKey) (*keyring.Ring, error) {
+func (s *Settings) Unwrap(ctx context.Context, rows []*cluster.RootKey) (*keyring.Ring, error) {
 	k := &Keys{Deps: Deps{
 		Settings: *s,
 		Ring:     &keyring.Ring{},
@@ -317,7 +317,7 @@ func (s *Settings) Unwrap(ctx context.Context, rows []*admin.RootKey) (*keyring.
 }
 
 // unwrap returns a root key in plain form, which the caller clears.
-func unwrap(ctx context.Context, kek encrypter, row *admin.RootKey) ([]byte, error) {
+func unwrap(ctx context.Context, kek encrypter, row *cluster.RootKey) ([]byte, error) {
 	key, err := kek.Unwrap(ctx, row.KeyID, row.Wrapped)
 	if err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ func unwrap(ctx context.Context, kek encrypter, row *admin.RootKey) ([]byte, err
 	return key, nil
 }
 
-// Digest returns the digest of a root key: see admin.RootKey.
+// Digest returns the digest of a root key: see cluster.RootKey.
 func Digest(id string, key []byte) []byte {
 	sum := sha256.Sum256(append([]byte("berth root key "+id+" "), key...))
 	return sum[:]
@@ -403,7 +403,7 @@ func usesOf(tx state.Reader, id string) (count int, places string) {
 }
 
 // Status fills the root keys that this server cannot open.
-func (k *Keys) Status(resp *admin.KeyringStatus) {
+func (k *Keys) Status(resp *cluster.KeyringStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	resp.KEK = ""

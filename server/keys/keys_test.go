@@ -24,13 +24,13 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cluster has the log that the keys of several servers share.
-type cluster struct {
+type testCluster struct {
 	t     *testing.T
 	store *state.Store
 	mu    sync.Mutex
@@ -39,12 +39,12 @@ type cluster struct {
 	fail error
 }
 
-func newCluster(t *testing.T) *cluster {
-	return &cluster{t: t, store: state.New()}
+func newCluster(t *testing.T) *testCluster {
+	return &testCluster{t: t, store: state.New()}
 }
 
 // Propose applies the commands of this package.
-func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fail != nil {
@@ -54,7 +54,7 @@ func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) 
 	return c.index, fsm.New(c.store).Apply(&raft.Log{Index: c.index, Data: entry}), nil
 }
 
-func (c *cluster) setFail(err error) {
+func (c *testCluster) setFail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail = err
@@ -85,7 +85,7 @@ func (b *lockedBuffer) String() string {
 }
 
 // server returns the keys of a server with some settings. others are the other servers.
-func (c *cluster) server(settings Settings, others ...Server) *server {
+func (c *testCluster) server(settings Settings, others ...Server) *server {
 	c.t.Helper()
 	s := &server{}
 	k, err := New(Deps{
@@ -96,7 +96,7 @@ func (c *cluster) server(settings Settings, others ...Server) *server {
 		Servers: func() []Server {
 			return append([]Server{{Name: "self", Self: true, KEK: s.KEK()}}, others...)
 		},
-		Ask: func(context.Context, string) (*admin.KeyringStatus, error) {
+		Ask: func(context.Context, string) (*cluster.KeyringStatus, error) {
 			return nil, errors.New("it is cut off")
 		},
 		Announce: func(kek string) { s.tags = append(s.tags, kek) },
@@ -115,7 +115,7 @@ func file(t *testing.T) Settings {
 	return Settings{Source: Source{File: keyringtest.NewFile(t)}}
 }
 
-func (c *cluster) states() (states []string) {
+func (c *testCluster) states() (states []string) {
 	for k := range trust.RootKeys(c.store.Read()) {
 		states = append(states, k.State)
 	}
@@ -178,14 +178,14 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 	}
 
 	key, _, err := s.Rotate(t.Context(), false)
-	if err != nil || key.State != admin.RootKeyActive {
+	if err != nil || key.State != cluster.RootKeyActive {
 		t.Fatalf("got %+v, error %v", key, err)
 	}
 	other.update(t.Context())
 	if other.Ring.Active() != key.KeyID || len(other.Ring.IDs()) != 2 {
 		t.Errorf("after a rotation: %q of %q is active", other.Ring.Active(), other.Ring.IDs())
 	}
-	_, err = fsm.Propose(t.Context(), cl, fsm.RootKeyRemove, &admin.RootKeyRemoveRequest{KeyID: first.KeyID})
+	_, err = fsm.Propose(t.Context(), cl, fsm.RootKeyRemove, &cluster.RootKeyRemoveRequest{KeyID: first.KeyID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 func TestUpdate_TellsThatTheKeyOfTheAuthorityIsLost(t *testing.T) {
 	cl := newCluster(t)
 	cl.server(file(t)).lead(t.Context())
-	_, err := fsm.Propose(t.Context(), cl, fsm.AuthoritySet, &admin.AuthorityRequest{
+	_, err := fsm.Propose(t.Context(), cl, fsm.AuthoritySet, &cluster.AuthorityRequest{
 		ID:      "a",
 		CertPEM: "certificate",
 		Key: &structs.Sealed{

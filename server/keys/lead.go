@@ -15,7 +15,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Lead makes the first root key, and encrypts secrets again after a full rotation, while this server leads. A
@@ -66,7 +66,7 @@ func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
 
 // Rotate makes another root key the active one. With full it has the secrets of all other keys encrypted
 // again. The error is precondition if a server that is alive could not open the new key.
-func (k *Keys) Rotate(ctx context.Context, full bool) (*admin.RootKey, uint64, error) {
+func (k *Keys) Rotate(ctx context.Context, full bool) (*cluster.RootKey, uint64, error) {
 	was := ""
 	if active := trust.ActiveRootKey(k.Store.Read()); active != nil {
 		was = active.KeyID
@@ -75,7 +75,7 @@ func (k *Keys) Rotate(ctx context.Context, full bool) (*admin.RootKey, uint64, e
 }
 
 // add makes a root key, which replaces the active one.
-func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, uint64, error) {
+func (k *Keys) add(ctx context.Context, was string, full bool) (*cluster.RootKey, uint64, error) {
 	kek, err := k.encrypter()
 	if err != nil {
 		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
@@ -95,7 +95,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, 
 		return nil, 0, structs.Unavailablef("wrapping a root key: %w", err)
 	}
 
-	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
+	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
@@ -145,7 +145,7 @@ const (
 func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 	left := map[string]bool{}
 	for row := range trust.RootKeys(tx) {
-		if row.State == admin.RootKeyRekeying {
+		if row.State == cluster.RootKeyRekeying {
 			left[row.KeyID] = true
 		}
 	}
@@ -168,7 +168,7 @@ func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 	// The state checks that no secret of the key is left, so a secret that was stored meanwhile makes the
 	// entry fail, and the next round takes it.
 	for id := range left {
-		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: id})
+		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &cluster.RootKeyRekeyedRequest{KeyID: id})
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (k *Keys) resealAll(ctx context.Context, tx state.Reader, left map[string]b
 // resealing collects secrets that are encrypted again, and proposes them in entries of a bounded size.
 type resealing struct {
 	keys   *Keys
-	values []admin.ResealedValue
+	values []cluster.ResealedValue
 	bytes  int
 	done   int
 }
@@ -224,7 +224,7 @@ func (b *resealing) add(ctx context.Context, v trust.SealedValue) error {
 		return err
 	}
 
-	b.values = append(b.values, admin.ResealedValue{
+	b.values = append(b.values, cluster.ResealedValue{
 		Table: v.Table,
 		Key:   slices.Clone(v.Key),
 		Place: v.Place,
@@ -245,7 +245,7 @@ func (b *resealing) flush(ctx context.Context) error {
 	if len(b.values) == 0 {
 		return nil
 	}
-	_, err := fsm.Propose(ctx, b.keys.Proposer, fsm.Reseal, &admin.ResealRequest{Values: b.values})
+	_, err := fsm.Propose(ctx, b.keys.Proposer, fsm.Reseal, &cluster.ResealRequest{Values: b.values})
 	if err != nil {
 		return fmt.Errorf("storing secrets that are encrypted again: %w", err)
 	}
@@ -289,8 +289,8 @@ func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
 // askAll returns the status of each server, or the fault of its answer.
 func (k *Keys) askAll(
 	ctx context.Context, servers []Server,
-) (answers []admin.KeyringStatus, faults []error) {
-	answers = make([]admin.KeyringStatus, len(servers))
+) (answers []cluster.KeyringStatus, faults []error) {
+	answers = make([]cluster.KeyringStatus, len(servers))
 	faults = make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {

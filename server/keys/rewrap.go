@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // rewrapAll wraps the root keys of the previous key-encryption key with the present one, once all servers
@@ -63,8 +63,8 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 
 // rewrap returns the request that wraps a root key with another key-encryption key.
 func rewrap(
-	ctx context.Context, from, to encrypter, row *admin.RootKey,
-) (*admin.RootKeyRewrapRequest, error) {
+	ctx context.Context, from, to encrypter, row *cluster.RootKey,
+) (*cluster.RootKeyRewrapRequest, error) {
 	key, err := unwrap(ctx, from, row)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func rewrap(
 		return nil, err
 	}
 
-	return &admin.RootKeyRewrapRequest{
+	return &cluster.RootKeyRewrapRequest{
 		KeyID: row.KeyID,
 		// The entry does nothing if another leader has wrapped the key meanwhile.
 		Was:     row.KEK,

@@ -5,13 +5,13 @@ import (
 
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // List describes the root keys, with the servers that cannot open them.
-func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*admin.KeyringListResponse, error) {
+func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*cluster.KeyringListResponse, error) {
 	closed := k.Closed(ctx)
-	resp := &admin.KeyringListResponse{Keys: []*admin.RootKeyMeta{}}
+	resp := &cluster.KeyringListResponse{Keys: []*cluster.RootKeyMeta{}}
 	for row := range trust.RootKeys(k.Store.Read()) {
 		meta := row.Meta()
 		meta.Closed = closed[row.KeyID]
@@ -23,8 +23,8 @@ func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*admin.Keyrin
 // Serve rotates for a request. It returns the index of the entry with the new key.
 func (k *Keys) Serve(
 	ctx context.Context,
-	req *admin.KeyringRotateRequest,
-	resp *admin.KeyringRotateResponse,
+	req *cluster.KeyringRotateRequest,
+	resp *cluster.KeyringRotateResponse,
 ) (uint64, error) {
 	key, index, err := k.Rotate(ctx, req.Full)
 	if err != nil {

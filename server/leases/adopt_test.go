@@ -10,7 +10,7 @@ import (
 
 // The log has a registration whose Renew never ran, because its caller had gone.
 func TestRun_TakesANodeDownWhoseLeaseNeverBegan(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		_, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		c.addNodes(1)
@@ -27,7 +27,7 @@ func TestRun_TakesANodeDownWhoseLeaseNeverBegan(t *testing.T) {
 
 // The node was deleted, and registered again before its deletion forgot the lease.
 func TestRun_TakesANodeDownWhoseLeaseWasForgotten(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		l, stop := c.lead(tenSeconds, 1)
 		defer stop()
@@ -46,7 +46,7 @@ func TestRun_TakesANodeDownWhoseLeaseWasForgotten(t *testing.T) {
 
 // The row of a node tells that it is back before its agent calls Renew.
 func TestAdopt_LeavesTheNodeToTheFirstAgent(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		l := New(tenSeconds, c.clock)
 		l.begin(1)
 		l.setTTL(10 * time.Second)
@@ -70,7 +70,7 @@ func TestAdopt_LeavesTheNodeToTheFirstAgent(t *testing.T) {
 }
 
 func TestAdopt_LeavesANodeWhoseEndIsRecorded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		l := New(tenSeconds, c.clock)
 		l.begin(1)
 		l.extendAll([]string{"n"}, time.Second)
@@ -85,14 +85,14 @@ func TestAdopt_LeavesANodeWhoseEndIsRecorded(t *testing.T) {
 
 // renewRest renews the lease of the first node, and returns its end with the grace: a next leader has to wait
 // for it.
-func (c *cluster) renewRest(l *Leases) time.Duration {
+func (c *testCluster) renewRest(l *Leases) time.Duration {
 	grant := c.renew(l)
 	return grant.LeaseFor + grant.HeartbeatGrace
 }
 
 // A leader that has lowered the bound must not grant what the former bound allowed.
 func TestAdopt_GrantsNoMoreThanTheBoundOfNow(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		_, stop := c.lead(Config{TTL: time.Minute, Grace: 30 * time.Second}, 1)
 		stop()
 		l, stop := c.lead(tenSeconds, 2)
@@ -107,7 +107,7 @@ func TestAdopt_GrantsNoMoreThanTheBoundOfNow(t *testing.T) {
 }
 
 func TestAdopt_KeepsTheBoundUntilItsLeaseHasEnded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		_, stop := c.lead(Config{TTL: time.Minute, Grace: 30 * time.Second}, 1)
 		stop()
 		l, stop := c.lead(tenSeconds, 2)

@@ -7,7 +7,7 @@
 //   - A leader grants a lease only after a check of its leadership that began after the request arrived.
 //     Package endpoints makes the check. The node counts from before it sent the request.
 //   - A new leader takes every node for alive for the longest lease that an earlier leader may have
-//     granted. The log has that bound (nodeloss.LeaseBound): a leader raises it before it grants a longer
+//     granted. The log has that bound (cluster.LeaseBound): a leader raises it before it grants a longer
 //     lease.
 //   - A renewal never shortens the lease that a node may still count.
 //   - No lease is renewed from its end on until the log has the node down. From then on its row says so, and

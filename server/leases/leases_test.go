@@ -18,13 +18,13 @@ import (
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is the log of some servers and the nodes of their state. Each leader has leases of its own.
-type cluster struct {
+// testCluster is the log of some servers and the nodes of their state. Each leader has leases of its own.
+type testCluster struct {
 	t     *testing.T
 	store *state.Store
 	fsm   *fsm.FSM
@@ -35,9 +35,9 @@ type cluster struct {
 	down  map[*fsm.CommandInfo]error // of the log, by command
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	store := state.New()
-	return &cluster{
+	return &testCluster{
 		t:     t,
 		store: store,
 		fsm:   fsm.New(store),
@@ -48,7 +48,7 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // Propose implements fsm.Proposer.
-func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.down[fsm.CommandOf(entry)]
@@ -60,14 +60,14 @@ func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) 
 }
 
 // fail makes the log reject a command.
-func (c *cluster) fail(command *fsm.CommandInfo, err error) {
+func (c *testCluster) fail(command *fsm.CommandInfo, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down[command] = err
 }
 
 // addNodes adds nodes to the state, in one transaction.
-func (c *cluster) addNodes(n int) {
+func (c *testCluster) addNodes(n int) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,13 +90,13 @@ func (c *cluster) addNodes(n int) {
 }
 
 // status returns the status of the first node.
-func (c *cluster) status() string {
+func (c *testCluster) status() string {
 	return state.Node(c.store.Read(), structs.DeriveID(0)).Status
 }
 
 // lead makes leases with a configuration lead in a term. stop ends the leadership, as a crash does: nothing
 // of it is left but the log.
-func (c *cluster) lead(config Config, term uint64) (l *Leases, stop func()) {
+func (c *testCluster) lead(config Config, term uint64) (l *Leases, stop func()) {
 	l = New(config, c.clock)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -114,7 +114,7 @@ func (c *cluster) lead(config Config, term uint64) (l *Leases, stop func()) {
 }
 
 // renew renews the lease of the first node.
-func (c *cluster) renew(l *Leases) structs.LeaseGrant {
+func (c *testCluster) renew(l *Leases) structs.LeaseGrant {
 	c.t.Helper()
 	grant, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *cluster) renew(l *Leases) structs.LeaseGrant {
 	return grant
 }
 
-func virtual(t *testing.T, test func(t *testing.T, c *cluster)) {
+func virtual(t *testing.T, test func(t *testing.T, c *testCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		test(t, newCluster(t))
@@ -139,7 +139,7 @@ func after(d time.Duration) {
 var tenSeconds = Config{TTL: 10 * time.Second, Grace: 5 * time.Second}
 
 func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		never := New(tenSeconds, c.clock)
 		former, stop := c.lead(tenSeconds, 3)
@@ -159,7 +159,7 @@ func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
 
 // A leader writes down how long its leases last before it grants the first one.
 func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Unavailablef("no quorum"))
 		l, stop := c.lead(tenSeconds, 1)
@@ -202,7 +202,7 @@ func TestRun_EndsNoLeaseThatAnEarlierLeaderMayHaveGranted(t *testing.T) {
 		"20,000 nodes": {nodes: 20_000, first: fleet, next: fleet, ttl: 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, c *cluster) {
+			virtual(t, func(t *testing.T, c *testCluster) {
 				c.addNodes(test.nodes)
 				leader, stop := c.lead(test.first, 1)
 				if grant := c.renew(leader); grant.HeartbeatTTL != test.ttl {
@@ -227,7 +227,7 @@ func TestRun_EndsNoLeaseThatAnEarlierLeaderMayHaveGranted(t *testing.T) {
 
 // The answer with the shorter lease may be lost.
 func TestRenew_NeverShortensALease(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		long := Config{TTL: time.Minute, Grace: 5 * time.Second}
 		leader, stop := c.lead(long, 1)
@@ -246,7 +246,7 @@ func TestRenew_NeverShortensALease(t *testing.T) {
 
 // The log of a cluster that grows has the longer lease before a node has it.
 func TestRun_RaisesTheBoundFirst(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		fleet := Config{TTL: 10 * time.Second, Grace: 5 * time.Second, MaxPerSecond: 10}
 		l, stop := c.lead(fleet, 1)
 		defer stop()
@@ -267,7 +267,7 @@ func TestRun_RaisesTheBoundFirst(t *testing.T) {
 }
 
 func TestRun_LowersTheBoundWhenTheLastLongerLeaseHasEnded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		_, stop := c.lead(Config{TTL: time.Minute, Grace: 30 * time.Second}, 1)
 		stop()
@@ -286,12 +286,12 @@ func TestRun_LowersTheBoundWhenTheLastLongerLeaseHasEnded(t *testing.T) {
 
 // An archive has the bound of the cluster from which it is.
 func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		_, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		_, err := fsm.Propose(t.Context(), c, fsm.LeaseBoundSet,
-			&nodeloss.LeaseBoundRequest{Longest: 2 * time.Second})
+			&cluster.LeaseBoundRequest{Longest: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
 
 // A clock that counts a suspend ends leases whose timers of Go have hours left.
 func TestRun_EndsLeasesAfterASuspend(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		var suspended atomic.Int64
 		awake := c.clock
@@ -322,7 +322,7 @@ func TestRun_EndsLeasesAfterASuspend(t *testing.T) {
 // A node that heartbeats while the entry that takes it down is in flight would count a lease beside the next
 // writer of its volumes.
 func TestRenew_GrantsNothingWhileTheEndIsRecorded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		l := New(Config{TTL: 10 * time.Second}, c.clock)
 		l.begin(1)
 		l.setTTL(10 * time.Second)
@@ -361,7 +361,7 @@ func TestRenew_GrantsNothingWhileTheEndIsRecorded(t *testing.T) {
 
 // An operator may order a longer lease while the end of the usual one is recorded.
 func TestRetain_KeepsALongerLease(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		l := New(Config{TTL: 10 * time.Second}, c.clock)
 		l.begin(1)
 		err := l.Extend("n", time.Hour)
@@ -379,7 +379,7 @@ func TestRetain_KeepsALongerLease(t *testing.T) {
 
 // during is a cluster that calls a function while the entry that marks nodes down is in flight.
 type during struct {
-	*cluster
+	*testCluster
 	entry func()
 }
 
@@ -388,15 +388,15 @@ func (d *during) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	if fsm.CommandOf(entry) == fsm.NodeStatus.CommandInfo {
 		d.entry()
 	}
-	return d.cluster.Propose(ctx, entry)
+	return d.testCluster.Propose(ctx, entry)
 }
 
 func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		l := New(Config{TTL: 30 * time.Second, Grace: 10 * time.Second}, c.clock)
 		granted := 0
-		d := &during{cluster: c, entry: func() {
+		d := &during{testCluster: c, entry: func() {
 			_, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 			if err == nil {
 				granted++
@@ -419,7 +419,7 @@ func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
 
 // The loss of a whole site takes few entries, and none of it is forgotten while the log is down.
 func TestMarkDown_BoundsTheNodesOfAnEntry(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		nodes := make([]string, 2*mostDown+1)
 		for i := range nodes {
 			nodes[i] = structs.DeriveID(uint64(i))

@@ -8,18 +8,18 @@ import (
 	"berth/fsm"
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // order orders a longer lease for the first node, as package endpoints does: it is in the log first.
-func (c *cluster) order(l *Leases, lease time.Duration) {
+func (c *testCluster) order(l *Leases, lease time.Duration) {
 	c.t.Helper()
 	length, err := l.Length(lease)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	id := structs.DeriveID(0)
-	req := &nodeloss.NodeLeaseRequest{NodeID: id, Length: length}
+	req := &cluster.NodeLeaseRequest{NodeID: id, Length: length}
 	_, err = fsm.Propose(context.Background(), c, fsm.NodeLeaseSet, req)
 	if err != nil {
 		c.t.Fatal(err)
@@ -31,7 +31,7 @@ func (c *cluster) order(l *Leases, lease time.Duration) {
 }
 
 // longer returns the number of longer leases in the log.
-func (c *cluster) longer() (count int) {
+func (c *testCluster) longer() (count int) {
 	for range lease.NodeLeases(c.store.Read()) {
 		count++
 	}
@@ -41,7 +41,7 @@ func (c *cluster) longer() (count int) {
 var withLonger = Config{TTL: 10 * time.Second, Grace: 5 * time.Second, Longest: 10 * time.Minute}
 
 func TestExtend_KeepsANodeAliveWithoutHeartbeats(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		l, stop := c.lead(withLonger, 1)
 		defer stop()
@@ -62,7 +62,7 @@ func TestExtend_KeepsANodeAliveWithoutHeartbeats(t *testing.T) {
 }
 
 func TestExtend_HoldsUnderTheNextLeader(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		l, stop := c.lead(withLonger, 1)
 		c.order(l, 5*time.Minute)
@@ -83,7 +83,7 @@ func TestExtend_HoldsUnderTheNextLeader(t *testing.T) {
 
 // A node that is back sends heartbeats again, and then its usual lease ends last.
 func TestRun_DeletesALongerLeaseThatHasEnded(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
 		l, stop := c.lead(withLonger, 1)
 		defer stop()

@@ -14,7 +14,7 @@ import (
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 const (
@@ -169,7 +169,7 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 			continue
 		}
 
-		gone := &nodeloss.NodeLeaseRequest{NodeID: longer.NodeID}
+		gone := &cluster.NodeLeaseRequest{NodeID: longer.NodeID}
 		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeLeaseSet, gone)
 		if err != nil && ctx.Err() == nil {
 			r.deps.Logger.Warn("failed to delete a lease that has ended, retrying",
@@ -180,7 +180,7 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 
 // record records a bound. It reports false if leases may not be longer than before.
 func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
-	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: bound})
+	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: bound})
 	if err != nil && ctx.Err() == nil {
 		r.deps.Logger.Warn("failed to record the bound of leases, retrying", "error", err)
 	}

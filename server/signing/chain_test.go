@@ -12,7 +12,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/server/authority"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A certificate leads to each authority that machines still trust, and to no other.
@@ -24,11 +24,11 @@ func TestSigner_TheChainLeadsToTheTrustedAuthoritiesAlone(t *testing.T) {
 	s := c.signer(t.TempDir(), c.store, c.ring)
 	mustTrust(t, s, third, second, first)
 
-	propose(c, fsm.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: pki.AuthorityID(first.Cert)})
+	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(first.Cert)})
 	mustTrust(t, s, third, second)
 	mustNotLeadTo(t, s, first)
 	fourth := c.replace()
-	propose(c, fsm.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: pki.AuthorityID(third.Cert)})
+	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(third.Cert)})
 	mustTrust(t, s, fourth)
 	mustNotLeadTo(t, s, second)
 }
@@ -39,7 +39,7 @@ func TestSigner_FollowsNoRowsOlderThanTheCertificate(t *testing.T) {
 	first := pki.AuthorityID(c.add().Cert)
 	second := pki.AuthorityID(c.replace().Cert)
 	s := c.signer(t.TempDir(), c.store, c.ring)
-	propose(c, fsm.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: first})
+	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: first})
 	for issuer, want := range map[string][]string{
 		second:  {second},
 		first:   {second}, // removed, and known
@@ -68,7 +68,7 @@ func TestSigner_NamesTheRemovedAuthorities(t *testing.T) {
 		{second, []string{second, first}},
 	} {
 		if step.remove != "" {
-			propose(c, fsm.AuthorityRemove, &admin.AuthorityRemoveRequest{ID: step.remove})
+			propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: step.remove})
 		}
 		if got := s.Removed(); !slices.Equal(got, step.want) {
 			t.Errorf("after the removal of %q: %q; expected %q", step.remove, got, step.want)

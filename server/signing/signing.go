@@ -31,7 +31,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // fileName is the name of the copy in the data directory.
@@ -66,8 +66,8 @@ func New(d Deps) *Signer {
 // kept is the content of the file: the authorities, and the root keys that encrypt their keys.
 type kept struct {
 	Index       uint64 // of the last entry that the store had applied
-	Authorities []*admin.Authority
-	RootKeys    []*admin.RootKey
+	Authorities []*cluster.Authority
+	RootKeys    []*cluster.RootKey
 }
 
 // Run writes the copy whenever the rows change, until ctx ends.
@@ -217,7 +217,7 @@ func (s *Signer) Trusted() (ids []string) {
 // returns none if the rows do not know that one: they are older than the certificate, with which the server
 // has joined again. It would sign a certificate for itself that the others reject, and never get their rows.
 func (s *Signer) Follows(issuer string) []string {
-	known := func(a *admin.Authority) bool { return a.ID == issuer || slices.Contains(a.Formers, issuer) }
+	known := func(a *cluster.Authority) bool { return a.ID == issuer || slices.Contains(a.Formers, issuer) }
 	if issuer != "" && !slices.ContainsFunc(s.rows(), known) {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (s *Signer) Removed() (ids []string) {
 }
 
 // rows returns the authorities of the store, or of a newer copy.
-func (s *Signer) rows() []*admin.Authority {
+func (s *Signer) rows() []*cluster.Authority {
 	if k := s.newer(); k != nil {
 		return k.Authorities
 	}
@@ -274,7 +274,7 @@ func (s *Signer) signer(ctx context.Context) (by authority.Signer, err error) {
 	}
 
 	if k := s.newer(); k != nil {
-		by.Rows = func() []*admin.Authority { return k.Authorities }
+		by.Rows = func() []*cluster.Authority { return k.Authorities }
 
 		// The ring of the server follows its rows, which do not have these keys yet.
 		by.Keys, err = s.Keyring.Unwrap(ctx, k.RootKeys)

@@ -17,11 +17,11 @@ import (
 	"berth/server/authority"
 	"berth/server/keys"
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // cluster has the rows of a cluster with one root key, and the settings of its keyring.
-type cluster struct {
+type testCluster struct {
 	t        *testing.T
 	store    *state.Store
 	index    uint64
@@ -29,10 +29,10 @@ type cluster struct {
 	settings *keys.Settings
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	t.Helper()
 	kek := keyring.NewFileKey()
-	c := &cluster{
+	c := &testCluster{
 		t:        t,
 		store:    state.New(),
 		ring:     &keyring.Ring{},
@@ -50,7 +50,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	propose(c, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
+	propose(c, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   "k1",
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
@@ -60,7 +60,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
+func propose[P any](c *testCluster, command fsm.Command[P], payload *P) {
 	c.t.Helper()
 	entry, err := command.Encode(payload)
 	if err != nil {
@@ -73,7 +73,7 @@ func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
 }
 
 // add takes an authority in, the first of the cluster.
-func (c *cluster) add() *pkitest.Authority {
+func (c *testCluster) add() *pkitest.Authority {
 	c.t.Helper()
 	a := pkitest.New(c.t, "global")
 	c.take(a.Authority)
@@ -81,18 +81,18 @@ func (c *cluster) add() *pkitest.Authority {
 }
 
 // take stores an authority, as the first leader does.
-func (c *cluster) take(a *pki.Authority) {
+func (c *testCluster) take(a *pki.Authority) {
 	c.t.Helper()
 	id := pki.AuthorityID(a.Cert)
 	keyPEM, err := a.KeyPEM()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sealed, err := c.ring.Seal(admin.AuthorityPlace(id), keyPEM)
+	sealed, err := c.ring.Seal(cluster.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	propose(c, fsm.AuthoritySet, &admin.AuthorityRequest{
+	propose(c, fsm.AuthoritySet, &cluster.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,
@@ -101,7 +101,7 @@ func (c *cluster) take(a *pki.Authority) {
 }
 
 // replace replaces the authority as the leader does.
-func (c *cluster) replace() *pki.Authority {
+func (c *testCluster) replace() *pki.Authority {
 	c.t.Helper()
 	leader := authority.Signer{Rows: authority.RowsOf(c.store), Keys: c.ring, Now: time.Now}
 	next, err := leader.Next("global")
@@ -117,7 +117,7 @@ func (c *cluster) replace() *pki.Authority {
 }
 
 // signer returns the signer of a server with some rows.
-func (c *cluster) signer(dir string, store *state.Store, ring *keyring.Ring) *Signer {
+func (c *testCluster) signer(dir string, store *state.Store, ring *keyring.Ring) *Signer {
 	return New(Deps{
 		Dir:     dir,
 		Store:   store,

@@ -18,7 +18,7 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // world is a leader with tokens.
@@ -88,9 +88,9 @@ func (w *world) run(at *clock.Cluster) (stop func()) {
 func TestExpirer_KeepsTokensByAWallClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		row := &admin.ClusterTime{Time: w.begun.Add(-30 * time.Hour).UnixNano()}
+		row := &cluster.ClusterTime{Time: w.begun.Add(-30 * time.Hour).UnixNano()}
 		row.ModifyIndex = 1
-		at := clock.New(boottime.Monotonic(), func() *admin.ClusterTime { return row })
+		at := clock.New(boottime.Monotonic(), func() *cluster.ClusterTime { return row })
 		at.Look()
 		w.put("soon", time.Hour)
 		defer w.run(at)()

@@ -29,7 +29,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -42,12 +42,12 @@ const (
 )
 
 // Of returns the row, nil if no leader has begun the cluster time.
-func Of(tx mvcc.Reader) *admin.ClusterTime {
+func Of(tx mvcc.Reader) *cluster.ClusterTime {
 	return schema.ClusterTimes.Get(tx, schema.OnlyClusterTime)
 }
 
 // Wrong returns the servers whose wall clocks differ from the cluster time.
-func Wrong(tx mvcc.Reader) (wrong []admin.WrongClock) {
+func Wrong(tx mvcc.Reader) (wrong []cluster.WrongClock) {
 	for c := range schema.WrongClocks.Scan(tx) {
 		wrong = append(wrong, *c)
 	}
@@ -70,9 +70,9 @@ func Far(ahead time.Duration) bool { return ahead.Abs() > Tolerance }
 
 // Advance returns the row that follows old, nil for none, by a reading. It keeps no part of old that it
 // changes.
-func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
+func Advance(old *cluster.ClusterTime, r Reading) cluster.ClusterTime {
 	if old == nil {
-		old = &admin.ClusterTime{Time: begin(r)}
+		old = &cluster.ClusterTime{Time: begin(r)}
 	}
 
 	row := *old
@@ -106,7 +106,7 @@ func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 
 // agreedSince returns since when most servers have the clock of the leader, 0 if they do not, or if that
 // clock is near the cluster time. row has the former answer.
-func agreedSince(row *admin.ClusterTime, r Reading, moved bool) int64 {
+func agreedSince(row *cluster.ClusterTime, r Reading, moved bool) int64 {
 	switch {
 	case !Far(row.Ahead):
 		return 0
@@ -122,7 +122,7 @@ func agreedSince(row *admin.ClusterTime, r Reading, moved bool) int64 {
 
 // Accept returns the row that follows old by the word of an operator that a wall clock is right. It may set
 // the time back: what was written before then is as new as can be.
-func Accept(old *admin.ClusterTime, r Reading) admin.ClusterTime {
+func Accept(old *cluster.ClusterTime, r Reading) cluster.ClusterTime {
 	row := *old
 	row.Indexes = structs.Indexes{}
 	row.Time += int64(max(r.Passed, 0))
@@ -133,7 +133,7 @@ func Accept(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 		return jump(row, r.Wall)
 	}
 	// Rows that are written from here on have times of the former count: no step changes them.
-	row.Jumps = slices.DeleteFunc(slices.Clone(row.Jumps), func(j admin.ClockJump) bool {
+	row.Jumps = slices.DeleteFunc(slices.Clone(row.Jumps), func(j cluster.ClockJump) bool {
 		return j.At+int64(j.By) > r.Wall
 	})
 	row.Time = r.Wall
@@ -147,12 +147,12 @@ func Accept(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 // the leader is ahead of it. A server that is among those of before stays until its clock is well within the
 // tolerance, and while it does not tell it.
 func Differing(
-	before []admin.WrongClock,
-	clocks []*admin.ServerClock,
+	before []cluster.WrongClock,
+	clocks []*cluster.ServerClock,
 	ahead time.Duration,
-) (wrong []admin.WrongClock) {
+) (wrong []cluster.WrongClock) {
 	for _, c := range clocks {
-		i := slices.IndexFunc(before, func(w admin.WrongClock) bool { return w.ServerID == c.ID })
+		i := slices.IndexFunc(before, func(w cluster.WrongClock) bool { return w.ServerID == c.ID })
 		most := Tolerance
 		if i >= 0 {
 			most = Tolerance / 2
@@ -162,7 +162,7 @@ func Differing(
 		case c.Fault != "" && i >= 0:
 			wrong = append(wrong, before[i])
 		case c.Fault == "" && differs.Abs() > most:
-			wrong = append(wrong, admin.WrongClock{ServerID: c.ID, Server: c.Name, Ahead: differs})
+			wrong = append(wrong, cluster.WrongClock{ServerID: c.ID, Server: c.Name, Ahead: differs})
 		}
 	}
 	return wrong
@@ -190,8 +190,8 @@ func approached(ahead time.Duration, r Reading) time.Duration {
 }
 
 // jump steps a row to a wall clock that is ahead.
-func jump(row admin.ClusterTime, wall int64) admin.ClusterTime {
-	row.Jumps = append(slices.Clone(row.Jumps), admin.ClockJump{
+func jump(row cluster.ClusterTime, wall int64) cluster.ClusterTime {
+	row.Jumps = append(slices.Clone(row.Jumps), cluster.ClockJump{
 		Since: row.Since,
 		At:    row.Time,
 		By:    time.Duration(wall - row.Time),
@@ -206,7 +206,7 @@ func jump(row admin.ClusterTime, wall int64) admin.ClusterTime {
 
 // Corrected returns the time of a row in the present count of the cluster time, nil for none: one that was
 // written while the clocks were ahead, and before the cluster time followed them, is as much later.
-func Corrected(row *admin.ClusterTime, stamp int64) int64 {
+func Corrected(row *cluster.ClusterTime, stamp int64) int64 {
 	if row == nil {
 		return stamp
 	}
@@ -220,7 +220,7 @@ func Corrected(row *admin.ClusterTime, stamp int64) int64 {
 
 // Deadline returns a deadline in the present count of the cluster time, nil for none: one that was open when
 // the clocks were found to be ahead, and that the step has passed, is as much later.
-func Deadline(row *admin.ClusterTime, at int64) int64 {
+func Deadline(row *cluster.ClusterTime, at int64) int64 {
 	if row == nil {
 		return at
 	}
@@ -234,7 +234,7 @@ func Deadline(row *admin.ClusterTime, at int64) int64 {
 
 // End returns the end of a time that began at the time of a row, in the present count of the cluster time,
 // nil for none. A step that corrects the row, or passes the end while it was open, moves it.
-func End(row *admin.ClusterTime, began int64, d time.Duration) int64 {
+func End(row *cluster.ClusterTime, began int64, d time.Duration) int64 {
 	end := began + int64(d)
 	if row == nil {
 		return end
@@ -269,7 +269,7 @@ func Future(tx mvcc.Reader, at, now int64) bool {
 
 // isAhead reports whether the cluster time has followed clocks that were wrong: the clock of the leader is
 // behind it, and most servers have that clock.
-func isAhead(row *admin.ClusterTime) bool {
+func isAhead(row *cluster.ClusterTime) bool {
 	return row != nil && row.Ahead < -Tolerance && row.Agreed != 0
 }
 
@@ -324,8 +324,8 @@ func Newest(tx mvcc.Reader, wall int64) (newest int64) {
 
 // Put stores the row of an entry. An entry that does not follow the stored row is that of a former leader: it
 // changes nothing.
-func Put(tx *mvcc.WriteTx, p *admin.ClusterTimeRequest) error {
-	nameless := func(w admin.WrongClock) bool { return w.ServerID == "" || w.Server == "" }
+func Put(tx *mvcc.WriteTx, p *cluster.ClusterTimeRequest) error {
+	nameless := func(w cluster.WrongClock) bool { return w.ServerID == "" || w.Server == "" }
 	if slices.ContainsFunc(p.Wrong, nameless) {
 		return structs.Invalidf("a clock that differs has no server")
 	}
@@ -360,16 +360,16 @@ func setBack(tx *mvcc.WriteTx, now int64, by time.Duration) {
 
 // putWrong stores the servers whose clocks differ. A row changes only with its clock, so that not each entry
 // makes an event.
-func putWrong(tx *mvcc.WriteTx, now []admin.WrongClock) {
+func putWrong(tx *mvcc.WriteTx, now []cluster.WrongClock) {
 	before := Wrong(tx)
 	for _, c := range now {
-		i := slices.IndexFunc(before, func(w admin.WrongClock) bool { return w.ServerID == c.ServerID })
+		i := slices.IndexFunc(before, func(w cluster.WrongClock) bool { return w.ServerID == c.ServerID })
 		if i < 0 || before[i].Server != c.Server || Far(before[i].Ahead-c.Ahead) {
 			schema.WrongClocks.Put(tx, &c)
 		}
 	}
 	for _, c := range before {
-		if !slices.ContainsFunc(now, func(w admin.WrongClock) bool { return w.ServerID == c.ServerID }) {
+		if !slices.ContainsFunc(now, func(w cluster.WrongClock) bool { return w.ServerID == c.ServerID }) {
 			schema.WrongClocks.Delete(tx, &c)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const hour = int64(time.Hour)
 
 // run advances a row each 20 seconds, by clocks whose wall is that much ahead of the time that has passed.
-func run(row admin.ClusterTime, real *int64, d, ahead time.Duration, agreed bool) admin.ClusterTime {
+func run(row cluster.ClusterTime, real *int64, d, ahead time.Duration, agreed bool) cluster.ClusterTime {
 	const step = 20 * time.Second
 	for range d / step {
 		*real += int64(step)
@@ -31,33 +31,33 @@ func run(row admin.ClusterTime, real *int64, d, ahead time.Duration, agreed bool
 func TestAdvance_CountsOnlyTimeThatHasPassed(t *testing.T) {
 	const far = 30 * time.Hour
 	for name, c := range map[string]struct {
-		run   func(row admin.ClusterTime, real *int64) admin.ClusterTime
+		run   func(row cluster.ClusterTime, real *int64) cluster.ClusterTime
 		ahead time.Duration // of the time that has passed, at the end
 	}{
-		"a right clock": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a right clock": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, 10*time.Hour, 0, true)
 		}, 0},
-		"a clock that is ahead for a minute": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is ahead for a minute": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			r = run(r, real, time.Minute, far, true)
 			return run(r, real, 10*time.Hour, 0, true)
 		}, 0},
-		"a clock that is ahead again and again": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is ahead again and again": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			for range 50 {
 				r = run(r, real, 50*time.Minute, far, true)
 				r = run(r, real, time.Minute, 0, true)
 			}
 			return r
 		}, 0},
-		"a clock that is set further each time": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is set further each time": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			for n := range 50 {
 				r = run(r, real, 50*time.Minute, far*time.Duration(n+1), true)
 			}
 			return r
 		}, 0},
-		"one server against the others": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"one server against the others": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, 10*time.Hour, far, false)
 		}, 0},
-		"others that agree at times": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"others that agree at times": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			for range 50 {
 				r = run(r, real, 50*time.Minute, far, true)
 				r = run(r, real, time.Minute, far, false)
@@ -65,20 +65,20 @@ func TestAdvance_CountsOnlyTimeThatHasPassed(t *testing.T) {
 			return r
 		}, 0},
 		"all servers agree until the end of the quarantine": {
-			func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 				return run(r, real, 59*time.Minute, far, true)
 			}, 0,
 		},
-		"all servers agree for the quarantine": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"all servers agree for the quarantine": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, 61*time.Minute, far, true)
 		}, far},
-		"a clock that is behind": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is behind": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, 10*time.Hour, -far, false)
 		}, 0},
-		"a clock that is behind, as most are": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is behind, as most are": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, 10*time.Hour, -far, true)
 		}, -time.Hour},
-		"a clock that is half a minute ahead": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+		"a clock that is half a minute ahead": {func(r cluster.ClusterTime, real *int64) cluster.ClusterTime {
 			return run(r, real, time.Hour, 30*time.Second, true)
 		}, 30 * time.Second},
 	} {
@@ -96,7 +96,7 @@ func TestAdvance_CountsOnlyTimeThatHasPassed(t *testing.T) {
 // at once that it is behind: the last entry of the former one is that old.
 func TestAdvance_ApproachesTheClock(t *testing.T) {
 	const half = int64(30 * time.Second)
-	old := &admin.ClusterTime{Time: 1000 * hour}
+	old := &cluster.ClusterTime{Time: 1000 * hour}
 	for name, c := range map[string]struct {
 		r    Reading
 		gain time.Duration
@@ -160,7 +160,7 @@ func TestAccept_TakesTheClock(t *testing.T) {
 func TestEnd_LastsForAsLongByASteppedTime(t *testing.T) {
 	const day = 24 * hour
 	by := time.Duration(day)
-	row := &admin.ClusterTime{Jumps: []admin.ClockJump{
+	row := &cluster.ClusterTime{Jumps: []cluster.ClockJump{
 		{Since: 10 * hour, At: 11 * hour, By: by},
 		{Since: 40 * hour, At: 41 * hour, By: by},
 	}}
@@ -198,9 +198,9 @@ func TestPut_SetsBackWhatWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put := func(row admin.ClusterTime) {
+	put := func(row cluster.ClusterTime) {
 		write(func(tx *mvcc.WriteTx) error {
-			p := &admin.ClusterTimeRequest{Clock: row}
+			p := &cluster.ClusterTimeRequest{Clock: row}
 			if old := Of(tx); old != nil {
 				p.RowIndex = old.ModifyIndex
 			}
@@ -208,7 +208,7 @@ func TestPut_SetsBackWhatWaits(t *testing.T) {
 		})
 	}
 	seconds := func(at int64) int64 { return at / int64(time.Second) }
-	put(admin.ClusterTime{Time: ahead + 2*hour})
+	put(cluster.ClusterTime{Time: ahead + 2*hour})
 	write(func(tx *mvcc.WriteTx) error {
 		for id, until := range map[string]int64{
 			"now": 0, "later": ahead + 3*hour, "early": 3 * hour,
@@ -238,38 +238,38 @@ func TestPut_SetsBackWhatWaits(t *testing.T) {
 			}
 		}
 	}
-	put(admin.ClusterTime{Time: ahead + 2*hour + 1})
+	put(cluster.ClusterTime{Time: ahead + 2*hour + 1})
 	check("later", map[string]int64{"now": 0, "later": ahead + 3*hour, "early": 3 * hour},
 		map[string]int64{"lost then": ahead + hour, "lost before": hour})
-	put(admin.ClusterTime{Time: 2*hour + 1})
+	put(cluster.ClusterTime{Time: 2*hour + 1})
 	check("set back", map[string]int64{"now": 0, "later": 3 * hour, "early": 2*hour + 1},
 		map[string]int64{"lost then": hour, "lost before": hour})
 }
 
 // A server is named from a minute on, until its clock is well within it. One that does not answer stays.
 func TestDiffering_NamesServersUntilTheirClocksAreRight(t *testing.T) {
-	clock := func(id string, ahead time.Duration) *admin.ServerClock {
-		return &admin.ServerClock{ID: id, Name: id + ".global", Ahead: ahead}
+	clock := func(id string, ahead time.Duration) *cluster.ServerClock {
+		return &cluster.ServerClock{ID: id, Name: id + ".global", Ahead: ahead}
 	}
-	silent := &admin.ServerClock{ID: "a", Fault: "no answer"}
-	known := []admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: 7 * time.Minute}}
+	silent := &cluster.ServerClock{ID: "a", Fault: "no answer"}
+	known := []cluster.WrongClock{{ServerID: "a", Server: "a.global", Ahead: 7 * time.Minute}}
 	for name, c := range map[string]struct {
-		before []admin.WrongClock
-		clocks []*admin.ServerClock
+		before []cluster.WrongClock
+		clocks []*cluster.ServerClock
 		leader time.Duration
-		want   []admin.WrongClock
+		want   []cluster.WrongClock
 	}{
-		"right":                    {nil, []*admin.ServerClock{clock("a", Tolerance)}, 0, nil},
-		"ahead":                    {nil, []*admin.ServerClock{clock("a", 7*time.Minute)}, 0, known},
-		"ahead as the leader":      {nil, []*admin.ServerClock{clock("a", 0)}, 7 * time.Minute, known},
-		"right, the leader is not": {nil, []*admin.ServerClock{clock("a", time.Hour)}, -time.Hour, nil},
-		"behind": {nil, []*admin.ServerClock{clock("a", -Tolerance-1)}, 0,
-			[]admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: -Tolerance - 1}}},
-		"nearly right": {known, []*admin.ServerClock{clock("a", Tolerance/2+1)}, 0,
-			[]admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: Tolerance/2 + 1}}},
-		"right again":    {known, []*admin.ServerClock{clock("a", Tolerance/2)}, 0, nil},
-		"silent":         {nil, []*admin.ServerClock{silent}, time.Hour, nil},
-		"silent, known":  {known, []*admin.ServerClock{silent}, 0, known},
+		"right":                    {nil, []*cluster.ServerClock{clock("a", Tolerance)}, 0, nil},
+		"ahead":                    {nil, []*cluster.ServerClock{clock("a", 7*time.Minute)}, 0, known},
+		"ahead as the leader":      {nil, []*cluster.ServerClock{clock("a", 0)}, 7 * time.Minute, known},
+		"right, the leader is not": {nil, []*cluster.ServerClock{clock("a", time.Hour)}, -time.Hour, nil},
+		"behind": {nil, []*cluster.ServerClock{clock("a", -Tolerance-1)}, 0,
+			[]cluster.WrongClock{{ServerID: "a", Server: "a.global", Ahead: -Tolerance - 1}}},
+		"nearly right": {known, []*cluster.ServerClock{clock("a", Tolerance/2+1)}, 0,
+			[]cluster.WrongClock{{ServerID: "a", Server: "a.global", Ahead: Tolerance/2 + 1}}},
+		"right again":    {known, []*cluster.ServerClock{clock("a", Tolerance/2)}, 0, nil},
+		"silent":         {nil, []*cluster.ServerClock{silent}, time.Hour, nil},
+		"silent, known":  {known, []*cluster.ServerClock{silent}, 0, known},
 		"removed, known": {known, nil, 0, nil},
 	} {
 		got := Differing(c.before, c.clocks, c.leader)
@@ -302,7 +302,7 @@ func TestFuture_IsAfterBothClocksAndTheTolerance(t *testing.T) {
 	} {
 		s := mvcc.Open(&schema.All)
 		err := s.Write(1, func(tx *mvcc.WriteTx) error {
-			row := &admin.ClusterTime{Time: hour, Ahead: c.ahead}
+			row := &cluster.ClusterTime{Time: hour, Ahead: c.ahead}
 			if c.agreed {
 				row.Agreed = 1
 			}
@@ -324,25 +324,25 @@ func TestAdvance_KnowsSinceWhenMostServersAgree(t *testing.T) {
 		real := 1000 * hour
 		begun := Advance(nil, Reading{Wall: real})
 		for name, c := range map[string]struct {
-			run  func(row admin.ClusterTime, real int64) admin.ClusterTime
+			run  func(row cluster.ClusterTime, real int64) cluster.ClusterTime
 			want bool
 		}{
-			"most agree": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+			"most agree": {func(row cluster.ClusterTime, real int64) cluster.ClusterTime {
 				return run(row, &real, time.Minute, far, true)
 			}, true},
-			"most do not": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+			"most do not": {func(row cluster.ClusterTime, real int64) cluster.ClusterTime {
 				row = run(row, &real, time.Minute, far, true)
 				return run(row, &real, time.Minute, far, false)
 			}, false},
-			"it is right again": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+			"it is right again": {func(row cluster.ClusterTime, real int64) cluster.ClusterTime {
 				row = run(row, &real, time.Minute, far, true)
 				return run(row, &real, time.Minute, 0, true)
 			}, false},
-			"the next leader has the clock of most": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+			"the next leader has the clock of most": {func(row cluster.ClusterTime, real int64) cluster.ClusterTime {
 				row = run(row, &real, time.Minute, far, true)
 				return Advance(&row, Reading{Wall: real + int64(far), First: true})
 			}, true},
-			"the next leader has another clock": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+			"the next leader has another clock": {func(row cluster.ClusterTime, real int64) cluster.ClusterTime {
 				row = run(row, &real, time.Minute, far, true)
 				return Advance(&row, Reading{Wall: real + 2*int64(far), First: true})
 			}, false},

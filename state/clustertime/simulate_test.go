@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // servers is a cluster whose servers have wrong clocks, drift, are set in both ways, and are all off at
@@ -18,7 +18,7 @@ type servers struct {
 	ahead []time.Duration // of the wall clocks
 	drift []time.Duration // of the wall clocks in an hour
 	leads int
-	row   *admin.ClusterTime
+	row   *cluster.ClusterTime
 	// most is the most by which the cluster time may be ahead of the time that has passed since it began:
 	// what it approached, and the steps that most servers have agreed with for the quarantine.
 	most  time.Duration
@@ -105,7 +105,7 @@ func (s *servers) advance(passed time.Duration, first bool) {
 
 // jumped checks a step: most servers have agreed for the quarantine. It ages no row that was written while
 // the clocks were ahead.
-func (s *servers) jumped(before *admin.ClusterTime, j admin.ClockJump) {
+func (s *servers) jumped(before *cluster.ClusterTime, j cluster.ClockJump) {
 	s.most += j.By
 	if !s.agreed() || before.Agreed == 0 || j.At-before.Agreed < int64(time.Hour) {
 		s.t.Fatalf("a step of %s, agreed since %s", j.By, time.Duration(j.At-before.Agreed))

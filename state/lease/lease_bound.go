@@ -8,7 +8,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // Bound returns the longest lease, with its grace, that a leader may have granted. It is 0 if none has
@@ -22,20 +22,20 @@ func Bound(tx mvcc.Reader) time.Duration {
 }
 
 // LeaseBoundSet stores the bound of the leases that leaders grant.
-func LeaseBoundSet(tx *mvcc.WriteTx, p *nodeloss.LeaseBoundRequest) error {
+func LeaseBoundSet(tx *mvcc.WriteTx, p *cluster.LeaseBoundRequest) error {
 	if p.Longest <= 0 {
 		return structs.Invalidf("Longest is %s; expected the longest lease with its grace", p.Longest)
 	}
-	schema.LeaseBounds.Put(tx, &nodeloss.LeaseBound{Longest: p.Longest})
+	schema.LeaseBounds.Put(tx, &cluster.LeaseBound{Longest: p.Longest})
 	return nil
 }
 
 // NodeLeases yields the longer leases that operators have ordered.
-func NodeLeases(tx mvcc.Reader) iter.Seq[*nodeloss.NodeLease] { return schema.NodeLeases.Scan(tx) }
+func NodeLeases(tx mvcc.Reader) iter.Seq[*cluster.NodeLease] { return schema.NodeLeases.Scan(tx) }
 
 // NodeLeaseSet stores the longer lease of a node, or deletes it. It never shortens one: the leader that
 // granted it may still count it.
-func NodeLeaseSet(tx *mvcc.WriteTx, p *nodeloss.NodeLeaseRequest) error {
+func NodeLeaseSet(tx *mvcc.WriteTx, p *cluster.NodeLeaseRequest) error {
 	old := schema.NodeLeases.Get(tx, p.NodeID)
 	if p.Length <= 0 {
 		if old != nil {
@@ -52,7 +52,7 @@ func NodeLeaseSet(tx *mvcc.WriteTx, p *nodeloss.NodeLeaseRequest) error {
 		return structs.Preconditionf("node %q is down: its lease has ended already", p.NodeID)
 	}
 	if old == nil || old.Length < p.Length {
-		schema.NodeLeases.Put(tx, &nodeloss.NodeLease{NodeID: n.ID, Length: p.Length})
+		schema.NodeLeases.Put(tx, &cluster.NodeLease{NodeID: n.ID, Length: p.Length})
 	}
 	return nil
 }

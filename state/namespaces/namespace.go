@@ -10,7 +10,7 @@ import (
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // A namespace exists while it has a row or is used: a volume or a variable is in it, or a job that is not
@@ -20,19 +20,19 @@ import (
 var AlwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
 
 // Get returns a namespace, nil if it does not exist. One without a row has only a name.
-func Get(tx mvcc.Reader, name string) *admin.Namespace {
+func Get(tx mvcc.Reader, name string) *cluster.Namespace {
 	n := schema.Namespaces.Get(tx, name)
 	switch {
 	case n != nil:
 		return n
 	case name == structs.DefaultNamespace:
-		return &admin.Namespace{
+		return &cluster.Namespace{
 			Name:        name,
 			Description: "The namespace of requests that name none",
 			Indexes:     AlwaysThere,
 		}
 	case namespaceUsed(tx, name):
-		return &admin.Namespace{Name: name, Indexes: AlwaysThere}
+		return &cluster.Namespace{Name: name, Indexes: AlwaysThere}
 	}
 
 	return nil
@@ -61,8 +61,8 @@ func IsLive(j *structs.Job) bool {
 
 // All returns the namespaces by name. It goes from namespace to namespace of volumes, variables and
 // jobs, which tell those without rows.
-func All(tx mvcc.Reader) []*admin.Namespace {
-	found := map[string]*admin.Namespace{}
+func All(tx mvcc.Reader) []*cluster.Namespace {
+	found := map[string]*cluster.Namespace{}
 	add := func(name string) {
 		if found[name] == nil {
 			found[name] = Get(tx, name)
@@ -91,7 +91,7 @@ func All(tx mvcc.Reader) []*admin.Namespace {
 		add(j.Namespace)
 	}
 
-	var all []*admin.Namespace
+	var all []*cluster.Namespace
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if found[name] != nil {
 			all = append(all, found[name])
@@ -139,7 +139,7 @@ func CheckJob(tx mvcc.Reader, j *structs.Job) error {
 
 // NamespaceApply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
 // that are registered already stay, also if their drivers are no longer allowed.
-func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
+func NamespaceApply(tx *mvcc.WriteTx, p *cluster.NamespaceApplyRequest) error {
 	if p.Definition == nil || p.Definition.Name == "" {
 		return structs.Invalidf("a namespace needs a name")
 	}
@@ -165,7 +165,7 @@ func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
 
 // NamespaceDelete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
 // deletes them.
-func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
+func NamespaceDelete(tx *mvcc.WriteTx, p *cluster.NamespaceDeleteRequest) error {
 	if p.Name == structs.DefaultNamespace {
 		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
 	}

@@ -14,7 +14,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -113,7 +113,7 @@ func NotFound(name string) error {
 }
 
 // CheckNamed returns an error if a namespace names a quota that does not exist.
-func CheckNamed(tx mvcc.Reader, n *admin.Namespace) error {
+func CheckNamed(tx mvcc.Reader, n *cluster.Namespace) error {
 	if n.Quota != "" && schema.Quotas.Get(tx, n.Quota) == nil {
 		return structs.Preconditionf("namespace %q: there is no quota %q; create it: berth quota apply FILE",
 			n.Name, structs.Cut(n.Quota, structs.MaxQuoted))
@@ -131,7 +131,7 @@ func Fell(tx *mvcc.WriteTx, namespace string) {
 
 // FollowNamespace unblocks the evaluations for which a change of the quota of a namespace matters: those that
 // wait for the former quota, in this namespace and in others. before or now may be nil.
-func FollowNamespace(tx *mvcc.WriteTx, before, now *admin.Namespace) {
+func FollowNamespace(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
 	if before == nil || before.Quota == "" || now != nil && now.Quota == before.Quota {
 		return
 	}

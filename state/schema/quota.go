@@ -3,7 +3,7 @@ package schema
 import (
 	"berth/internal/mvcc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -86,7 +86,7 @@ func replaceUse(tx *mvcc.WriteTx, namespace string, was, is quota.Amounts) {
 
 // followQuota begins and ends the count of the use of a namespace when its quota changes. The count reads
 // all allocations and volumes of the namespace once.
-func followQuota(tx *mvcc.WriteTx, before, now *admin.Namespace) {
+func followQuota(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
 	switch {
 	case now == nil || now.Quota == "":
 		if before != nil && before.Quota != "" {

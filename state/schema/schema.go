@@ -5,8 +5,7 @@ import (
 	"berth/state/sharing"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
@@ -42,23 +41,23 @@ var (
 const OnlySchedulerConfig = "config"
 
 // SchedulerConfig has one row, the configuration of the scheduler.
-var SchedulerConfig = mvcc.NewTable("scheduler_config", func(*admin.SchedulerConfiguration) mvcc.Key {
+var SchedulerConfig = mvcc.NewTable("scheduler_config", func(*cluster.SchedulerConfiguration) mvcc.Key {
 	return mvcc.KeyOf(OnlySchedulerConfig)
 })
 
 var (
 	// Namespaces has the definitions of namespaces by name.
-	Namespaces = mvcc.NewTable("namespaces", func(n *admin.Namespace) mvcc.Key {
+	Namespaces = mvcc.NewTable("namespaces", func(n *cluster.Namespace) mvcc.Key {
 		return mvcc.KeyOf(n.Name)
 	}).OnChange(followQuota)
 
 	// NamespacesByQuota has the namespaces that name a quota, by the quota.
-	NamespacesByQuota = Namespaces.Index("quota", func(n *admin.Namespace) mvcc.Key {
+	NamespacesByQuota = Namespaces.Index("quota", func(n *cluster.Namespace) mvcc.Key {
 		return mvcc.KeyIf(n.Quota != "", n.Quota)
 	})
 
 	// NodePools has the definitions of node pools by name.
-	NodePools = mvcc.NewTable("node_pools", func(p *admin.NodePool) mvcc.Key {
+	NodePools = mvcc.NewTable("node_pools", func(p *cluster.NodePool) mvcc.Key {
 		return mvcc.KeyOf(p.Name)
 	})
 )
@@ -87,24 +86,24 @@ var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*access.ClusterMeta
 const OnlyLeaseBound = "leases"
 
 // LeaseBounds has one row, the longest lease that a leader may have granted.
-var LeaseBounds = mvcc.NewTable("lease_bounds", func(*nodeloss.LeaseBound) mvcc.Key {
+var LeaseBounds = mvcc.NewTable("lease_bounds", func(*cluster.LeaseBound) mvcc.Key {
 	return mvcc.KeyOf(OnlyLeaseBound)
 })
 
 var (
 	// FenceRuns has the attempts to fence a node by node and number.
-	FenceRuns = mvcc.NewTable("fence_runs", func(r *nodeloss.FenceRun) mvcc.Key {
+	FenceRuns = mvcc.NewTable("fence_runs", func(r *cluster.FenceRun) mvcc.Key {
 		return mvcc.KeyOf(r.NodeID, mvcc.Ordered(r.Number))
 	})
 
 	// FenceOrders has the orders of operators to fence a node by node.
-	FenceOrders = mvcc.NewTable("fence_orders", func(o *nodeloss.FenceOrder) mvcc.Key {
+	FenceOrders = mvcc.NewTable("fence_orders", func(o *cluster.FenceOrder) mvcc.Key {
 		return mvcc.KeyOf(o.NodeID)
 	})
 
 	// FencePins has the values that fence devices use for nodes, by the kind of their key, the key and their
 	// name.
-	FencePins = mvcc.NewTable("fence_pins", func(p *nodeloss.FencePin) mvcc.Key {
+	FencePins = mvcc.NewTable("fence_pins", func(p *cluster.FencePin) mvcc.Key {
 		return mvcc.KeyOf(p.Kind, p.Key, p.Name)
 	})
 )
@@ -113,12 +112,12 @@ var (
 const OnlyClusterTime = "time"
 
 // ClusterTimes has one row, the time by which the servers count ages.
-var ClusterTimes = mvcc.NewTable("cluster_time", func(*admin.ClusterTime) mvcc.Key {
+var ClusterTimes = mvcc.NewTable("cluster_time", func(*cluster.ClusterTime) mvcc.Key {
 	return mvcc.KeyOf(OnlyClusterTime)
 })
 
 // WrongClocks has the servers whose wall clocks differ from the cluster time, by ID.
-var WrongClocks = mvcc.NewTable("wrong_clocks", func(c *admin.WrongClock) mvcc.Key {
+var WrongClocks = mvcc.NewTable("wrong_clocks", func(c *cluster.WrongClock) mvcc.Key {
 	return mvcc.KeyOf(c.ServerID)
 })
 

@@ -4,8 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // This file declares the tables about the servers themselves.
@@ -14,50 +13,50 @@ import (
 const OnlyAutopilotConfig = "config"
 
 // AutopilotConfig has one row, the configuration of autopilot.
-var AutopilotConfig = mvcc.NewTable("autopilot_config", func(*admin.AutopilotConfig) mvcc.Key {
+var AutopilotConfig = mvcc.NewTable("autopilot_config", func(*cluster.AutopilotConfig) mvcc.Key {
 	return mvcc.KeyOf(OnlyAutopilotConfig)
 })
 
 // RootKeys has the root keys by ID.
-var RootKeys = mvcc.NewTable("root_keys", func(k *admin.RootKey) mvcc.Key {
+var RootKeys = mvcc.NewTable("root_keys", func(k *cluster.RootKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)
 })
 
 // authorities has the authorities of the cluster by ID, also those that are no longer trusted.
-var Authorities = mvcc.NewTable("authorities", func(a *admin.Authority) mvcc.Key {
+var Authorities = mvcc.NewTable("authorities", func(a *cluster.Authority) mvcc.Key {
 	return mvcc.KeyOf(a.ID)
 })
 
 var (
 	// JoinTokens has the join tokens by ID.
-	JoinTokens = mvcc.NewTable("join_tokens", func(t *admin.JoinToken) mvcc.Key {
+	JoinTokens = mvcc.NewTable("join_tokens", func(t *cluster.JoinToken) mvcc.Key {
 		return mvcc.KeyOf(t.ID)
 	})
 
 	// Certificates has the last certificate of each machine by role and ID.
-	Certificates = mvcc.NewTable("machine_certificates", func(c *admin.MachineCertificate) mvcc.Key {
+	Certificates = mvcc.NewTable("machine_certificates", func(c *cluster.MachineCertificate) mvcc.Key {
 		return mvcc.KeyOf(c.Role, c.ID)
 	})
 
 	// Certificates by their end, for the deletion.
-	CertificatesByEnd = Certificates.Index("end", func(c *admin.MachineCertificate) mvcc.Key {
+	CertificatesByEnd = Certificates.Index("end", func(c *cluster.MachineCertificate) mvcc.Key {
 		return mvcc.KeyOf(orderedTime(c.NotAfter))
 	})
 
 	// Certificates that bind the name of their node, by the name.
-	CertificatesByNodeName = Certificates.Index("node_name", func(c *admin.MachineCertificate) mvcc.Key {
+	CertificatesByNodeName = Certificates.Index("node_name", func(c *cluster.MachineCertificate) mvcc.Key {
 		return mvcc.KeyIf(c.NodeName != "", c.NodeName, c.ID)
 	})
 )
 
 // A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid
 // for years, and no row tells their end.
-var Revocations = mvcc.NewTable("revocations", func(r *admin.Revocation) mvcc.Key {
+var Revocations = mvcc.NewTable("revocations", func(r *cluster.Revocation) mvcc.Key {
 	return mvcc.KeyOf(r.ID)
 })
 
 // NodeLeases has the longer leases that operators have ordered, by node.
-var NodeLeases = mvcc.NewTable("node_leases", func(l *nodeloss.NodeLease) mvcc.Key {
+var NodeLeases = mvcc.NewTable("node_leases", func(l *cluster.NodeLease) mvcc.Key {
 	return mvcc.KeyOf(l.NodeID)
 })
 
@@ -90,6 +89,6 @@ var (
 const OnlySecretsMark = "sealed"
 
 // SecretsMarks has one row, the mark that no row has plain secrets.
-var SecretsMarks = mvcc.NewTable("secrets_marks", func(*admin.SecretsMark) mvcc.Key {
+var SecretsMarks = mvcc.NewTable("secrets_marks", func(*cluster.SecretsMark) mvcc.Key {
 	return mvcc.KeyOf(OnlySecretsMark)
 })

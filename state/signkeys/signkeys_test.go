@@ -10,7 +10,7 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // store is a database with a root key.
@@ -22,10 +22,10 @@ type store struct {
 
 func newStore(t *testing.T) *store {
 	s := &store{t: t, db: mvcc.Open(&schema.All), index: 10}
-	do(s, func(tx *mvcc.WriteTx, k *admin.RootKey) error {
+	do(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 		schema.RootKeys.Put(tx, k)
 		return nil
-	}, &admin.RootKey{KeyID: "root"})
+	}, &cluster.RootKey{KeyID: "root"})
 	return s
 }
 

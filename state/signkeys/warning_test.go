@@ -9,7 +9,7 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
@@ -45,10 +45,10 @@ func TestWarning_IsSilentWhileTheFirstSigningKeyIsMade(t *testing.T) {
 	if signkeys.Warning(s.db.Read(), j) == "" {
 		t.Error("without an active root key there is no warning")
 	}
-	do(s, func(tx *mvcc.WriteTx, k *admin.RootKey) error {
+	do(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 		schema.RootKeys.Put(tx, k)
 		return nil
-	}, &admin.RootKey{KeyID: "active", State: admin.RootKeyActive})
+	}, &cluster.RootKey{KeyID: "active", State: cluster.RootKeyActive})
 	got := signkeys.Warning(s.db.Read(), j)
 	if got != "" {
 		t.Errorf("with an active root key: %s", got)

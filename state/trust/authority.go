@@ -9,7 +9,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // MaxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
@@ -17,10 +17,10 @@ import (
 const MaxAuthorities = 16
 
 // Authorities yields the authorities of the cluster, also those that are no longer trusted.
-func Authorities(tx mvcc.Reader) iter.Seq[*admin.Authority] { return schema.Authorities.Scan(tx) }
+func Authorities(tx mvcc.Reader) iter.Seq[*cluster.Authority] { return schema.Authorities.Scan(tx) }
 
 // ActiveAuthority returns the authority that signs, nil if the cluster has none.
-func ActiveAuthority(tx mvcc.Reader) *admin.Authority {
+func ActiveAuthority(tx mvcc.Reader) *cluster.Authority {
 	for a := range schema.Authorities.Scan(tx) {
 		if a.RetireTime == 0 {
 			return a
@@ -31,8 +31,8 @@ func ActiveAuthority(tx mvcc.Reader) *admin.Authority {
 
 // TrustedAuthorities returns the authorities of some rows that are trusted at a time (UnixNano): the one that
 // signs, then those before it, the latest first.
-func TrustedAuthorities(rows []*admin.Authority, now int64) (trusted []*admin.Authority) {
-	byID := make(map[string]*admin.Authority, len(rows))
+func TrustedAuthorities(rows []*cluster.Authority, now int64) (trusted []*cluster.Authority) {
+	byID := make(map[string]*cluster.Authority, len(rows))
 	for _, a := range rows {
 		byID[a.ID] = a
 		if a.RetireTime == 0 {
@@ -51,13 +51,13 @@ func TrustedAuthorities(rows []*admin.Authority, now int64) (trusted []*admin.Au
 	return trusted
 }
 
-func isTrusted(a *admin.Authority, now int64) bool {
+func isTrusted(a *cluster.Authority, now int64) bool {
 	return a.RetireTime == 0 || now < a.RetireTime+int64(RenewWithin)
 }
 
 // AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
 // nothing for one that the cluster has already.
-func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
+func AuthoritySet(tx *mvcc.WriteTx, p *cluster.AuthorityRequest) error {
 	if schema.Authorities.Get(tx, p.ID) != nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
 		return structs.Preconditionf("the machines trust %d authorities; at most that many are allowed: wait "+
 			"until the oldest is no longer trusted, or remove it with `berth tls ca remove`", known)
 	}
-	row := &admin.Authority{
+	row := &cluster.Authority{
 		ID:         p.ID,
 		CertPEM:    p.CertPEM,
 		Key:        p.Key,
@@ -103,7 +103,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
 		retired.RetireTime = max(p.Now, former.CreateTime, 1) // also if the clock was set back
 		schema.Authorities.Put(tx, &retired)
 		formers := append([]string{former.ID}, former.Formers...)
-		row.Formers = formers[:min(len(formers), admin.MaxFormers)]
+		row.Formers = formers[:min(len(formers), cluster.MaxFormers)]
 	}
 	schema.Authorities.Put(tx, row)
 	return nil
@@ -113,7 +113,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
 // certificates because of its cross certificate. It also deletes the join tokens that name them: a machine
 // would show such a token to a holder of their keys. The error is not-found, or precondition for the one that
 // signs.
-func AuthorityRemove(tx *mvcc.WriteTx, p *admin.AuthorityRemoveRequest) error {
+func AuthorityRemove(tx *mvcc.WriteTx, p *cluster.AuthorityRemoveRequest) error {
 	a := schema.Authorities.Get(tx, p.ID)
 	if a == nil {
 		return structs.NotFoundf("there is no authority %q: see `berth tls ca list`",
@@ -136,7 +136,7 @@ func AuthorityRemove(tx *mvcc.WriteTx, p *admin.AuthorityRemoveRequest) error {
 }
 
 // TokensOfAuthority returns the join tokens that name an authority or one before it.
-func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*admin.JoinToken) {
+func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*cluster.JoinToken) {
 	a := schema.Authorities.Get(tx, id)
 	for t := range schema.JoinTokens.Scan(tx) {
 		if a != nil && (t.Authority == a.ID || slices.Contains(a.Formers, t.Authority)) {
@@ -186,7 +186,7 @@ func retireAuthorities(tx *mvcc.WriteTx, other mvcc.Reader, now int64) {
 	active := copyAuthority(ActiveAuthority(tx))
 	was := ActiveAuthority(other)
 	formers := slices.Concat(active.Formers, []string{was.ID}, was.Formers)
-	active.Formers = formers[:min(len(formers), admin.MaxFormers)]
+	active.Formers = formers[:min(len(formers), cluster.MaxFormers)]
 	schema.Authorities.Put(tx, active)
 }
 
@@ -217,12 +217,12 @@ func checkAuthorities(c *check.Report) {
 }
 
 // sealedOfAuthority lists the encrypted key of an authority (see SealedTables).
-func sealedOfAuthority(a *admin.Authority) []SealedField {
+func sealedOfAuthority(a *cluster.Authority) []SealedField {
 	return []SealedField{{
-		Place: admin.AuthorityPlace(a.ID),
+		Place: cluster.AuthorityPlace(a.ID),
 		Value: a.Key,
 		Set:   func(s *structs.Sealed) { a.Key = s },
 	}}
 }
 
-func copyAuthority(a *admin.Authority) *admin.Authority { return new(*a) }
+func copyAuthority(a *cluster.Authority) *cluster.Authority { return new(*a) }

@@ -13,7 +13,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -27,10 +27,10 @@ const (
 )
 
 // JoinTokens yields the join tokens, also those that have expired.
-func JoinTokens(tx mvcc.Reader) iter.Seq[*admin.JoinToken] { return schema.JoinTokens.Scan(tx) }
+func JoinTokens(tx mvcc.Reader) iter.Seq[*cluster.JoinToken] { return schema.JoinTokens.Scan(tx) }
 
 // JoinTokenPut stores a new join token, and deletes those that have expired.
-func JoinTokenPut(tx *mvcc.WriteTx, p *admin.JoinTokenRequest) error {
+func JoinTokenPut(tx *mvcc.WriteTx, p *cluster.JoinTokenRequest) error {
 	known := 0
 	ended := clustertime.Earlier(tx, p.Now)
 	for _, t := range slices.Collect(schema.JoinTokens.Scan(tx)) {
@@ -43,8 +43,8 @@ func JoinTokenPut(tx *mvcc.WriteTx, p *admin.JoinTokenRequest) error {
 	switch {
 	case p.ID == "" || len(p.Hash) == 0:
 		return structs.Invalidf("the join token has no ID or no hash")
-	case p.Role != admin.JoinNode && p.Role != admin.JoinServer:
-		return structs.Invalidf("Role is %q; expected %s or %s", p.Role, admin.JoinNode, admin.JoinServer)
+	case p.Role != cluster.JoinNode && p.Role != cluster.JoinServer:
+		return structs.Invalidf("Role is %q; expected %s or %s", p.Role, cluster.JoinNode, cluster.JoinServer)
 	case p.Uses < 1 || p.Uses > maxTokenUses:
 		return structs.Invalidf("Uses is %d; expected 1 to %d", p.Uses, maxTokenUses)
 	case p.Authority != "" && schema.Authorities.Get(tx, p.Authority) == nil:
@@ -55,7 +55,7 @@ func JoinTokenPut(tx *mvcc.WriteTx, p *admin.JoinTokenRequest) error {
 	case known >= maxJoinTokens:
 		return structs.Preconditionf("there are %d join tokens; delete some of them before you make others", known)
 	}
-	schema.JoinTokens.Put(tx, &admin.JoinToken{
+	schema.JoinTokens.Put(tx, &cluster.JoinToken{
 		ID:         p.ID,
 		Hash:       p.Hash,
 		Role:       p.Role,
@@ -70,7 +70,7 @@ func JoinTokenPut(tx *mvcc.WriteTx, p *admin.JoinTokenRequest) error {
 }
 
 // JoinTokenDelete deletes a join token. The error is not-found.
-func JoinTokenDelete(tx *mvcc.WriteTx, p *admin.JoinTokenDeleteRequest) error {
+func JoinTokenDelete(tx *mvcc.WriteTx, p *cluster.JoinTokenDeleteRequest) error {
 	t := schema.JoinTokens.Get(tx, p.ID)
 	if t == nil {
 		return structs.NotFoundf("there is no join token %q: it was used, has expired or never existed", p.ID)
@@ -80,14 +80,14 @@ func JoinTokenDelete(tx *mvcc.WriteTx, p *admin.JoinTokenDeleteRequest) error {
 }
 
 // MachineCertificate returns the record of the last certificate of a machine, nil if there is none.
-func MachineCertificate(tx mvcc.Reader, role, id string) *admin.MachineCertificate {
+func MachineCertificate(tx mvcc.Reader, role, id string) *cluster.MachineCertificate {
 	return schema.Certificates.Get(tx, role, id)
 }
 
 // MachineCertificateSet records the certificate of a machine that joins with a token or renews. The
 // certificate is given to the machine only afterwards.
-func MachineCertificateSet(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest) error {
-	row := &admin.MachineCertificate{
+func MachineCertificateSet(tx *mvcc.WriteTx, p *cluster.MachineCertificateRequest) error {
+	row := &cluster.MachineCertificate{
 		Role:     p.Role,
 		ID:       p.ID,
 		Serial:   p.Serial,
@@ -113,7 +113,7 @@ func MachineCertificateSet(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest)
 
 // CheckCertificate returns an error unless the token of a request, or the record of the machine for a
 // renewal, allows it a certificate. The leader also checks it before it signs and writes an entry.
-func CheckCertificate(tx mvcc.Reader, p *admin.MachineCertificateRequest) error {
+func CheckCertificate(tx mvcc.Reader, p *cluster.MachineCertificateRequest) error {
 	known := schema.Certificates.Get(tx, p.Role, p.ID)
 	if p.TokenID == "" {
 		return renewable(tx, known, p)
@@ -128,7 +128,7 @@ func CheckCertificate(tx mvcc.Reader, p *admin.MachineCertificateRequest) error 
 // renewable returns an error if the record of a machine does not allow its renewal. A revoked machine renews
 // never.
 func renewable(
-	tx mvcc.Reader, known *admin.MachineCertificate, p *admin.MachineCertificateRequest,
+	tx mvcc.Reader, known *cluster.MachineCertificate, p *cluster.MachineCertificateRequest,
 ) error {
 	switch {
 	case known == nil:
@@ -149,7 +149,7 @@ func renewable(
 // checkToken returns an error if the token of a request does not allow it. A machine whose certificate is
 // revoked joins again with another key, and at once.
 func checkToken(
-	tx mvcc.Reader, p *admin.MachineCertificateRequest, known *admin.MachineCertificate,
+	tx mvcc.Reader, p *cluster.MachineCertificateRequest, known *cluster.MachineCertificate,
 ) error {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
@@ -180,19 +180,19 @@ func checkToken(
 }
 
 // lapsed reports whether a machine has been away for too long to renew.
-func lapsed(known *admin.MachineCertificate, now int64) bool {
+func lapsed(known *cluster.MachineCertificate, now int64) bool {
 	return now > known.NotAfter+int64(RenewWithin)
 }
 
 // checkOwner returns an error if a token without a name would give its holder the ID of a registered node
 // that no valid record binds to a key. The holder would read the allocations of that node.
 func checkOwner(
-	tx mvcc.Reader, p *admin.MachineCertificateRequest, known *admin.MachineCertificate,
+	tx mvcc.Reader, p *cluster.MachineCertificateRequest, known *cluster.MachineCertificate,
 ) error {
 	node := schema.Nodes.Get(tx, p.ID)
 	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) ||
 		!lapsed(known, p.Now) && revokedRecord(tx, known) == nil)
-	if p.Role != admin.JoinNode || node == nil || bound {
+	if p.Role != cluster.JoinNode || node == nil || bound {
 		return nil
 	}
 	if schema.JoinTokens.Get(tx, p.TokenID).NodeName == node.Name {
@@ -204,7 +204,7 @@ func checkOwner(
 }
 
 // useToken uses a token once for a machine, whose limits row gets.
-func useToken(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest, row *admin.MachineCertificate) {
+func useToken(tx *mvcc.WriteTx, p *cluster.MachineCertificateRequest, row *cluster.MachineCertificate) {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	row.NodeName = t.NodeName
 	row.NodePool = cmp.Or(t.NodePool, p.NodePool)
@@ -220,7 +220,7 @@ func useToken(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest, row *admin.M
 // BindPool binds a node that registers to its pool, if it has joined without one. Later its own configuration
 // does not move it to where other jobs and their secrets are.
 func BindPool(tx *mvcc.WriteTx, n *structs.Node) {
-	row := schema.Certificates.Get(tx, admin.JoinNode, n.ID)
+	row := schema.Certificates.Get(tx, cluster.JoinNode, n.ID)
 	if row == nil || row.NodePool != "" {
 		return
 	}
@@ -231,7 +231,7 @@ func BindPool(tx *mvcc.WriteTx, n *structs.Node) {
 
 // forgetCertificates deletes some records that no renewal needs any more.
 func forgetCertificates(tx *mvcc.WriteTx, now int64) {
-	var old []*admin.MachineCertificate
+	var old []*cluster.MachineCertificate
 	for c := range schema.CertificatesByEnd.Scan(tx) {
 		if len(old) == forgottenAtOnce || c.NotAfter+int64(RenewWithin) >= now {
 			break

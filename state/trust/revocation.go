@@ -11,7 +11,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 const (
@@ -22,13 +22,13 @@ const (
 )
 
 // revocableRoles are the roles of which a revocation names one holder.
-var revocableRoles = []string{admin.JoinNode, admin.JoinServer, admin.RevokeOperator}
+var revocableRoles = []string{cluster.JoinNode, cluster.JoinServer, cluster.RevokeOperator}
 
 // Revocations yields the revocations by ID.
-func Revocations(tx mvcc.Reader) iter.Seq[*admin.Revocation] { return schema.Revocations.Scan(tx) }
+func Revocations(tx mvcc.Reader) iter.Seq[*cluster.Revocation] { return schema.Revocations.Scan(tx) }
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
-func Revoked(tx mvcc.Reader, c admin.CertificateRef) *admin.Revocation {
+func Revoked(tx mvcc.Reader, c cluster.CertificateRef) *cluster.Revocation {
 	for _, id := range c.RevocationIDs() {
 		r := schema.Revocations.Get(tx, id)
 		if r != nil && r.Covers(c) {
@@ -39,8 +39,8 @@ func Revoked(tx mvcc.Reader, c admin.CertificateRef) *admin.Revocation {
 }
 
 // ShutOut returns the revocation of a node that has not joined again since, nil if there is none.
-func ShutOut(tx mvcc.Reader, nodeID string) *admin.Revocation {
-	r := schema.Revocations.Get(tx, admin.MachineRevocationID(admin.JoinNode, nodeID))
+func ShutOut(tx mvcc.Reader, nodeID string) *cluster.Revocation {
+	r := schema.Revocations.Get(tx, cluster.MachineRevocationID(cluster.JoinNode, nodeID))
 	if r == nil || len(r.NewKeyHash) > 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func ShutOut(tx mvcc.Reader, nodeID string) *admin.Revocation {
 }
 
 // Revoke puts a revocation. One of a machine that has joined again ends its new key, too.
-func Revoke(tx *mvcc.WriteTx, p *admin.CertificateRevokeRequest) error {
+func Revoke(tx *mvcc.WriteTx, p *cluster.CertificateRevokeRequest) error {
 	row, err := newRevocation(p)
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func Revoke(tx *mvcc.WriteTx, p *admin.CertificateRevokeRequest) error {
 }
 
 // newRevocation returns the row of a request.
-func newRevocation(p *admin.CertificateRevokeRequest) (*admin.Revocation, error) {
-	row := &admin.Revocation{
+func newRevocation(p *cluster.CertificateRevokeRequest) (*cluster.Revocation, error) {
+	row := &cluster.Revocation{
 		Reason:   p.Reason,
 		Operator: p.Operator,
 		Time:     p.Now,
@@ -83,7 +83,7 @@ func newRevocation(p *admin.CertificateRevokeRequest) (*admin.Revocation, error)
 		}
 		serial, err := pki.ParseSerial(p.Serial)
 		row.Serial = serial
-		row.ID = admin.SerialRevocationID(serial)
+		row.ID = cluster.SerialRevocationID(serial)
 		return row, err
 	}
 
@@ -96,12 +96,12 @@ func newRevocation(p *admin.CertificateRevokeRequest) (*admin.Revocation, error)
 	}
 	row.Role = p.Role
 	row.Name = p.Name
-	row.ID = admin.MachineRevocationID(p.Role, p.Name)
+	row.ID = cluster.MachineRevocationID(p.Role, p.Name)
 	return row, nil
 }
 
 // Unrevoke deletes a revocation. The error is not-found.
-func Unrevoke(tx *mvcc.WriteTx, p *admin.CertificateUnrevokeRequest) error {
+func Unrevoke(tx *mvcc.WriteTx, p *cluster.CertificateUnrevokeRequest) error {
 	r := schema.Revocations.Get(tx, p.ID)
 	if r == nil {
 		return structs.NotFoundf("there is no revocation %q", structs.Cut(p.ID, structs.MaxQuoted))
@@ -111,8 +111,8 @@ func Unrevoke(tx *mvcc.WriteTx, p *admin.CertificateUnrevokeRequest) error {
 }
 
 // revokedRecord returns the revocation of the last certificate of a machine, nil if it is not revoked.
-func revokedRecord(tx mvcc.Reader, c *admin.MachineCertificate) *admin.Revocation {
-	return Revoked(tx, admin.CertificateRef{
+func revokedRecord(tx mvcc.Reader, c *cluster.MachineCertificate) *cluster.Revocation {
+	return Revoked(tx, cluster.CertificateRef{
 		Role:    c.Role,
 		ID:      c.ID,
 		Serial:  c.Serial,
@@ -121,8 +121,8 @@ func revokedRecord(tx mvcc.Reader, c *admin.MachineCertificate) *admin.Revocatio
 }
 
 // admitNewKey makes the certificates of a revoked machine valid that have the key with which it joins again.
-func admitNewKey(tx *mvcc.WriteTx, c *admin.MachineCertificate) {
-	r := schema.Revocations.Get(tx, admin.MachineRevocationID(c.Role, c.ID))
+func admitNewKey(tx *mvcc.WriteTx, c *cluster.MachineCertificate) {
+	r := schema.Revocations.Get(tx, cluster.MachineRevocationID(c.Role, c.ID))
 	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {
 		return
 	}
@@ -153,9 +153,9 @@ func KeepRevocations(tx *mvcc.WriteTx, before mvcc.Reader) {
 // checkRevocations checks the revocations.
 func checkRevocations(c *check.Report) {
 	for r := range schema.Revocations.Scan(c) {
-		id := admin.MachineRevocationID(r.Role, r.Name)
+		id := cluster.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {
-			id = admin.SerialRevocationID(r.Serial)
+			id = cluster.SerialRevocationID(r.Serial)
 		}
 		c.Want(r.ID == id, "revocation %s: it is of %s", r.ID, id)
 	}

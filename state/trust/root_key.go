@@ -10,19 +10,19 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // RootKeys yields the root keys, in the order of their IDs.
-func RootKeys(tx mvcc.Reader) iter.Seq[*admin.RootKey] { return schema.RootKeys.Scan(tx) }
+func RootKeys(tx mvcc.Reader) iter.Seq[*cluster.RootKey] { return schema.RootKeys.Scan(tx) }
 
 // RootKey returns a root key, or nil.
-func RootKey(tx mvcc.Reader, id string) *admin.RootKey { return schema.RootKeys.Get(tx, id) }
+func RootKey(tx mvcc.Reader, id string) *cluster.RootKey { return schema.RootKeys.Get(tx, id) }
 
 // ActiveRootKey returns the key with which new values are encrypted, or nil.
-func ActiveRootKey(tx mvcc.Reader) *admin.RootKey {
+func ActiveRootKey(tx mvcc.Reader) *cluster.RootKey {
 	for k := range RootKeys(tx) {
-		if k.State == admin.RootKeyActive {
+		if k.State == cluster.RootKeyActive {
 			return k
 		}
 	}
@@ -37,7 +37,7 @@ const (
 )
 
 // RootKeyAdd stores a new key and makes it the active one. A repeat of the same request changes nothing.
-func RootKeyAdd(tx *mvcc.WriteTx, p *admin.RootKeyAddRequest) error {
+func RootKeyAdd(tx *mvcc.WriteTx, p *cluster.RootKeyAddRequest) error {
 	if err := checkRootKey(p); err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func RootKeyAdd(tx *mvcc.WriteTx, p *admin.RootKeyAddRequest) error {
 
 	for _, k := range others {
 		if p.Full {
-			setRootKeyState(tx, k, admin.RootKeyRekeying)
-		} else if k.State == admin.RootKeyActive {
-			setRootKeyState(tx, k, admin.RootKeyInactive)
+			setRootKeyState(tx, k, cluster.RootKeyRekeying)
+		} else if k.State == cluster.RootKeyActive {
+			setRootKeyState(tx, k, cluster.RootKeyInactive)
 		}
 	}
-	schema.RootKeys.Put(tx, &admin.RootKey{
+	schema.RootKeys.Put(tx, &cluster.RootKey{
 		KeyID:      p.KeyID,
-		State:      admin.RootKeyActive,
+		State:      cluster.RootKeyActive,
 		Wrapped:    p.Wrapped,
 		KEK:        p.KEK,
 		Digest:     p.Digest,
@@ -80,7 +80,7 @@ func RootKeyAdd(tx *mvcc.WriteTx, p *admin.RootKeyAddRequest) error {
 	return nil
 }
 
-func checkRootKey(p *admin.RootKeyAddRequest) error {
+func checkRootKey(p *cluster.RootKeyAddRequest) error {
 	if p.KeyID == "" || len(p.KeyID) > MaxRootKeyID {
 		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(p.KeyID), MaxRootKeyID)
 	}
@@ -99,7 +99,7 @@ func checkWrapped(wrapped []byte, kek string) error {
 
 // RootKeyRewrap replaces the wrapped form of a key. It changes nothing if another key-encryption key than the
 // expected one wraps it by now, or if the key is gone.
-func RootKeyRewrap(tx *mvcc.WriteTx, p *admin.RootKeyRewrapRequest) error {
+func RootKeyRewrap(tx *mvcc.WriteTx, p *cluster.RootKeyRewrapRequest) error {
 	if err := checkWrapped(p.Wrapped, p.KEK); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func RootKeyRewrap(tx *mvcc.WriteTx, p *admin.RootKeyRewrapRequest) error {
 	return nil
 }
 
-func setRootKeyState(tx *mvcc.WriteTx, k *admin.RootKey, state string) {
+func setRootKeyState(tx *mvcc.WriteTx, k *cluster.RootKey, state string) {
 	if k.State != state {
 		changed := new(*k)
 		changed.State = state
@@ -124,26 +124,26 @@ func setRootKeyState(tx *mvcc.WriteTx, k *admin.RootKey, state string) {
 
 // RootKeyRekeyed makes a key inactive whose values are all encrypted with another key. It changes nothing if
 // the key is not rekeying.
-func RootKeyRekeyed(tx *mvcc.WriteTx, p *admin.RootKeyRekeyedRequest) error {
+func RootKeyRekeyed(tx *mvcc.WriteTx, p *cluster.RootKeyRekeyedRequest) error {
 	k := RootKey(tx, p.KeyID)
-	if k == nil || k.State != admin.RootKeyRekeying {
+	if k == nil || k.State != cluster.RootKeyRekeying {
 		return nil
 	}
 	if err := checkUnused(tx, k); err != nil {
 		return err
 	}
-	setRootKeyState(tx, k, admin.RootKeyInactive)
+	setRootKeyState(tx, k, cluster.RootKeyInactive)
 	return nil
 }
 
 // RootKeyRemove deletes a key. The error is precondition if the key is active or a value uses it. A missing
 // key counts as deleted.
-func RootKeyRemove(tx *mvcc.WriteTx, p *admin.RootKeyRemoveRequest) error {
+func RootKeyRemove(tx *mvcc.WriteTx, p *cluster.RootKeyRemoveRequest) error {
 	k := RootKey(tx, p.KeyID)
 	if k == nil {
 		return nil
 	}
-	if k.State == admin.RootKeyActive {
+	if k.State == cluster.RootKeyActive {
 		return structs.Preconditionf("root key %s is active; make another one first: "+
 			"berth operator root keyring rotate", k.KeyID)
 	}
@@ -151,7 +151,7 @@ func RootKeyRemove(tx *mvcc.WriteTx, p *admin.RootKeyRemoveRequest) error {
 }
 
 // DeleteUnusedRootKey deletes a key, also an active one. The error is precondition if a value uses it.
-func DeleteUnusedRootKey(tx *mvcc.WriteTx, k *admin.RootKey) error {
+func DeleteUnusedRootKey(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 	if err := checkUnused(tx, k); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func DeleteUnusedRootKey(tx *mvcc.WriteTx, k *admin.RootKey) error {
 const mostPlaces = 5
 
 // checkUnused returns an error, of kind precondition, if a value is encrypted with a key.
-func checkUnused(tx mvcc.Reader, k *admin.RootKey) error {
+func checkUnused(tx mvcc.Reader, k *cluster.RootKey) error {
 	uses := 0
 	var places []string
 	for v := range SealedValues(tx) {
@@ -188,11 +188,11 @@ func checkUnused(tx mvcc.Reader, k *admin.RootKey) error {
 // CheckRootKeys checks the states of the keys, and that at most one is active.
 func CheckRootKeys(c *check.Report) {
 	active := 0
-	states := []string{admin.RootKeyActive, admin.RootKeyInactive, admin.RootKeyRekeying}
+	states := []string{cluster.RootKeyActive, cluster.RootKeyInactive, cluster.RootKeyRekeying}
 	for k := range RootKeys(c) {
 		c.Want(slices.Contains(states, k.State), "root key %s: state %q", k.KeyID, k.State)
 		c.Want(len(k.Wrapped) > 0 && k.KEK != "", "root key %s: it has no wrapped form", k.KeyID)
-		if k.State == admin.RootKeyActive {
+		if k.State == cluster.RootKeyActive {
 			active++
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -40,7 +40,7 @@ type SealedField struct {
 type sealedTable struct {
 	name    string
 	scan    func(tx mvcc.Reader) iter.Seq[SealedValue]
-	replace func(tx *mvcc.WriteTx, v *admin.ResealedValue)
+	replace func(tx *mvcc.WriteTx, v *cluster.ResealedValue)
 }
 
 // SealedValue is a sealed value with the row that has it.
@@ -75,7 +75,7 @@ func SealedIn[R mvcc.Record](
 				}
 			}
 		},
-		replace: func(tx *mvcc.WriteTx, v *admin.ResealedValue) {
+		replace: func(tx *mvcc.WriteTx, v *cluster.ResealedValue) {
 			var none R
 			r := t.GetKey(tx, v.Key)
 			if any(r) == any(none) {
@@ -105,7 +105,7 @@ func SealedValues(tx mvcc.Reader) iter.Seq[SealedValue] {
 	}
 }
 
-// SealedDigest identifies an encryption of a value (see admin.ResealedValue).
+// SealedDigest identifies an encryption of a value (see cluster.ResealedValue).
 func SealedDigest(s *structs.Sealed) []byte {
 	sum := sha256.Sum256(s.Data)
 	return sum[:]
@@ -124,10 +124,10 @@ func CheckSealed(tx mvcc.Reader, values ...*structs.Sealed) error {
 
 // Reseal replaces sealed values by the same secrets under the active root key. It leaves a value that has
 // changed since it was read.
-func Reseal(tx *mvcc.WriteTx, p *admin.ResealRequest) error {
-	if len(p.Values) > admin.MaxResealedValues {
+func Reseal(tx *mvcc.WriteTx, p *cluster.ResealRequest) error {
+	if len(p.Values) > cluster.MaxResealedValues {
 		return structs.Invalidf("Values: %d are given; expected at most %d",
-			len(p.Values), admin.MaxResealedValues)
+			len(p.Values), cluster.MaxResealedValues)
 	}
 	for i := range p.Values {
 		if err := CheckSealed(tx, &p.Values[i].Value); err != nil {

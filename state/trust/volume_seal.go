@@ -7,7 +7,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // PlainVolumes yields the volumes with secrets that are not encrypted.
@@ -19,15 +19,15 @@ func PlainAttachments(tx mvcc.Reader) iter.Seq[*structs.CSIAttachment] {
 }
 
 // SecretsMark returns the row with the index from which on no row has plain secrets, nil for none.
-func SecretsMark(tx mvcc.Reader) *admin.SecretsMark {
+func SecretsMark(tx mvcc.Reader) *cluster.SecretsMark {
 	return schema.SecretsMarks.Get(tx, schema.OnlySecretsMark)
 }
 
 // SecretsSeal replaces the plain secrets of rows by their encrypted form. It leaves out rows that have
 // changed since they were read. It deletes the mark: the entries so far have the plain secrets of these rows.
-func SecretsSeal(tx *mvcc.WriteTx, p *admin.SecretsSealRequest) error {
-	if len(p.Rows) > admin.MaxSealedRows {
-		return structs.Invalidf("Rows: %d are given; expected at most %d", len(p.Rows), admin.MaxSealedRows)
+func SecretsSeal(tx *mvcc.WriteTx, p *cluster.SecretsSealRequest) error {
+	if len(p.Rows) > cluster.MaxSealedRows {
+		return structs.Invalidf("Rows: %d are given; expected at most %d", len(p.Rows), cluster.MaxSealedRows)
 	}
 	for _, r := range p.Rows {
 		if r == nil {
@@ -52,7 +52,7 @@ func SecretsSeal(tx *mvcc.WriteTx, p *admin.SecretsSealRequest) error {
 	return nil
 }
 
-func sealVolume(tx *mvcc.WriteTx, r *admin.SealedRow) {
+func sealVolume(tx *mvcc.WriteTx, r *cluster.SealedRow) {
 	v := schema.Volumes.Get(tx, r.Namespace, r.VolumeID)
 	if v == nil || v.ModifyIndex != r.ModifyIndex {
 		return
@@ -68,7 +68,7 @@ func sealVolume(tx *mvcc.WriteTx, r *admin.SealedRow) {
 	blocked.PutWithoutUnblock(tx, v)
 }
 
-func sealAttachment(tx *mvcc.WriteTx, r *admin.SealedRow) {
+func sealAttachment(tx *mvcc.WriteTx, r *cluster.SealedRow) {
 	a := schema.Attachments.Get(tx, r.Namespace, r.VolumeID, r.NodeID)
 	if a == nil || a.ModifyIndex != r.ModifyIndex || r.Secrets == nil {
 		return
@@ -80,12 +80,12 @@ func sealAttachment(tx *mvcc.WriteTx, r *admin.SealedRow) {
 }
 
 // SecretsSealed puts the mark, unless a row has plain secrets again. It keeps a mark that exists.
-func SecretsSealed(tx *mvcc.WriteTx, p *admin.SecretsSealedRequest) error {
+func SecretsSealed(tx *mvcc.WriteTx, p *cluster.SecretsSealedRequest) error {
 	if schema.PlainVolumes.First(tx) != nil || schema.PlainAttachments.First(tx) != nil {
 		return structs.Conflictf("some rows have plain secrets")
 	}
 	if SecretsMark(tx) == nil {
-		schema.SecretsMarks.Put(tx, &admin.SecretsMark{Time: p.Now})
+		schema.SecretsMarks.Put(tx, &cluster.SecretsMark{Time: p.Now})
 	}
 	return nil
 }

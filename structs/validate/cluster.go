@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/validate/field"
 )
 
@@ -15,7 +15,7 @@ var (
 )
 
 // Namespace returns every fault of a namespace, each with its path.
-func Namespace(n *admin.Namespace) error {
+func Namespace(n *cluster.Namespace) error {
 	f := field.New("")
 	f.Require(n.Name != "", "namespace: name is required")
 	f.Require(n.Name == "" || namespaceForm().MatchString(n.Name),
@@ -53,20 +53,20 @@ func checkDrivers(f field.Errors, list string, names []string) {
 }
 
 // NodePool returns every fault of a node pool, each with its path.
-func NodePool(p *admin.NodePool) error {
+func NodePool(p *cluster.NodePool) error {
 	f := field.New("")
 	f.Require(p.Name != "", "node_pool: name is required")
 	f.Require(p.Name == "" || nodePoolForm().MatchString(p.Name),
 		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
-	f.Require(!admin.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
+	f.Require(!cluster.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
 	f = f.At("node_pool %q", p.Name)
-	f.Require(p.Reboot == "" || p.Reboot == admin.RebootAsk,
-		"reboot has another value; expected %q or nothing", admin.RebootAsk)
+	f.Require(p.Reboot == "" || p.Reboot == cluster.RebootAsk,
+		"reboot has another value; expected %q or nothing", cluster.RebootAsk)
 	checkDescription(f, p.Description)
 	f.CheckMeta("meta", p.Meta)
 	if c := p.SchedulerConfiguration; c != nil {
 		f := f.At("scheduler_config")
-		known := []string{admin.AlgorithmBinpack, admin.AlgorithmSpread}
+		known := []string{cluster.AlgorithmBinpack, cluster.AlgorithmSpread}
 
 		// "" stands for the algorithm of the cluster.
 		f.Require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
@@ -77,13 +77,13 @@ func NodePool(p *admin.NodePool) error {
 }
 
 // SchedulerConfig checks the algorithm.
-func SchedulerConfig(c *admin.SchedulerConfiguration) error {
+func SchedulerConfig(c *cluster.SchedulerConfiguration) error {
 	switch c.SchedulerAlgorithm {
-	case admin.AlgorithmBinpack, admin.AlgorithmSpread:
+	case cluster.AlgorithmBinpack, cluster.AlgorithmSpread:
 	default:
 		return structs.Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
-			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), admin.AlgorithmBinpack,
-			admin.AlgorithmSpread)
+			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), cluster.AlgorithmBinpack,
+			cluster.AlgorithmSpread)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ const (
 )
 
 // AutopilotConfig checks the bounds of the numbers and times.
-func AutopilotConfig(c *admin.AutopilotConfig) error {
+func AutopilotConfig(c *cluster.AutopilotConfig) error {
 	switch {
 	case c.LastContactThreshold <= 0 || c.LastContactThreshold > structs.MaxInterval:
 		return structs.Invalidf("LastContactThreshold is %s; expected more than 0 and at most %s",

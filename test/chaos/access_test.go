@@ -17,7 +17,7 @@ import (
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 	"berth/test/guarantees"
 )
 
@@ -42,7 +42,7 @@ const (
 func (w *world) prepareAccess() error {
 	a := &clusterAccess{
 		keyring: keyring.NewFileKey(),
-		gossip:  gossipkey.New(),
+		gossip:  cluster.NewGossipKey(),
 		secret:  uuidOf(w.seed, 0),
 	}
 	var err error

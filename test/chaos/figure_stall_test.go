@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // measureLeaderStall measures for how long no write is acknowledged when the leader is lost.
@@ -54,7 +54,7 @@ type serverWriter struct {
 
 // run makes writes until the context ends. An operator repeats a write that fails.
 func (r *serverWriter) run(ctx context.Context) {
-	config := admin.DefaultSchedulerConfiguration()
+	config := cluster.DefaultSchedulerConfiguration()
 	for ctx.Err() == nil {
 		var s sentWrite
 		s.sent = time.Now()

@@ -7,7 +7,7 @@ import (
 
 	"berth/server"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -15,8 +15,8 @@ import (
 func removesTheDead(cfg *server.Config) { cfg.Autopilot.CleanupDeadServers = true }
 
 // health returns what the leader knows of a server, nil if it is in no configuration.
-func health(c *cluster.Cluster, s *cluster.Server) *admin.ServerHealth {
-	resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
+func health(c *cluster.Cluster, s *cluster.Server) *rows.ServerHealth {
+	resp := cluster.Must(c, c.Leader(), rows.AutopilotHealth, &structs.QueryRequest{})
 	for _, h := range resp.Servers {
 		if h.Address == s.Current().RPCAddr() {
 			return h
@@ -26,11 +26,11 @@ func health(c *cluster.Cluster, s *cluster.Server) *admin.ServerHealth {
 }
 
 // setAutopilot changes the configuration of autopilot.
-func setAutopilot(c *cluster.Cluster, change func(*admin.AutopilotConfig)) {
+func setAutopilot(c *cluster.Cluster, change func(*rows.AutopilotConfig)) {
 	c.T.Helper()
-	config := *cluster.Must(c, c.Leader(), admin.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	config := *cluster.Must(c, c.Leader(), rows.AutopilotConfigGet, &structs.QueryRequest{}).Config
 	change(&config)
-	cluster.Must(c, c.Leader(), admin.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: config})
+	cluster.Must(c, c.Leader(), rows.AutopilotConfigSet, &rows.AutopilotConfigRequest{Config: config})
 }
 
 // awaitVoters waits until servers, and no others, vote.
@@ -99,7 +99,7 @@ func TestAutopilot_KeepsMinQuorum(t *testing.T) {
 		t.Error("a voter was removed, so fewer than MinQuorum stayed")
 	}
 
-	setAutopilot(c, func(a *admin.AutopilotConfig) { a.MinQuorum = 2 })
+	setAutopilot(c, func(a *rows.AutopilotConfig) { a.MinQuorum = 2 })
 	c.Configure = votes
 	c.Add(0) // three of the four voters stay
 	awaitGone(t, c, dead)
@@ -123,8 +123,8 @@ func TestAutopilot_KeepsThreeVotersOfThree(t *testing.T) {
 		t.Error("one of three voters was removed")
 	}
 
-	cluster.Must(c, c.Leader(), admin.OperatorRemove, &admin.RaftRemovePeerRequest{ID: id})
-	config := cluster.Must(c, c.Leader(), admin.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	cluster.Must(c, c.Leader(), rows.OperatorRemove, &rows.RaftRemovePeerRequest{ID: id})
+	config := cluster.Must(c, c.Leader(), rows.AutopilotConfigGet, &structs.QueryRequest{}).Config
 	if config.MostVoters != 2 {
 		t.Errorf("after the removal by an operator the most voters are %d, want 2", config.MostVoters)
 	}
@@ -157,7 +157,7 @@ func TestAutopilot_GivesAVoteAfterTheStabilisation(t *testing.T) {
 		t.Error("the new server has a vote before the time")
 	}
 
-	setAutopilot(c, func(a *admin.AutopilotConfig) { a.ServerStabilizationTime = 2 * time.Second })
+	setAutopilot(c, func(a *rows.AutopilotConfig) { a.ServerStabilizationTime = 2 * time.Second })
 	awaitVoters(t, c, c.Servers...)
 	if time.Since(since) < 2*time.Second {
 		t.Error("the new server got its vote before the time")
@@ -231,7 +231,7 @@ func TestAutopilot_NamesASettingThatOneServerHasAlone(t *testing.T) {
 		c.Restart(odd)
 	}
 	differs := func() bool {
-		resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
+		resp := cluster.Must(c, c.Leader(), rows.AutopilotHealth, &structs.QueryRequest{})
 		for _, d := range resp.Differences {
 			for _, s := range d.Servers {
 				alone := s.Server == odd.Current().Member().Name
@@ -251,7 +251,7 @@ func TestAutopilot_NamesASettingThatOneServerHasAlone(t *testing.T) {
 
 	restart("require")
 	c.Await("there is no difference", func() bool {
-		resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
+		resp := cluster.Must(c, c.Leader(), rows.AutopilotHealth, &structs.QueryRequest{})
 		return resp.Healthy && len(resp.Servers) == 3 && len(resp.Differences) == 0
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -19,7 +19,7 @@ import (
 func setClusterTime(c *cluster.Cluster, ahead time.Duration) {
 	c.T.Helper()
 	c.AtLeader("set the cluster time", func(s *cluster.Server) error {
-		p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: time.Now().Add(ahead).UnixNano()}}
+		p := &rows.ClusterTimeRequest{Clock: rows.ClusterTime{Time: time.Now().Add(ahead).UnixNano()}}
 		if row := clustertime.Of(s.Store().Read()); row != nil {
 			p.RowIndex = row.ModifyIndex
 		}
@@ -83,7 +83,7 @@ func TestLostAfter_CountsInTheClusterTime(t *testing.T) {
 				return state.Node(tx, first.ID).Status == structs.NodeDown
 			})
 			next := c.Others(leader)[0]
-			transferTo(t, c, leader, next, &admin.RaftTransferRequest{ID: peerOf(t, leader, next, "").ID})
+			transferTo(t, c, leader, next, &rows.RaftTransferRequest{ID: peerOf(t, leader, next, "").ID})
 			c.AwaitRows(next, "its allocations are lost, and others run", func(tx *state.ReadTx) bool {
 				return wasReplaced(tx, first.ID, rules)
 			})

@@ -10,7 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -21,8 +21,8 @@ func TestDigest_NamesAServerWithAnotherState(t *testing.T) {
 	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) { cfg.DigestEvery = 200 * time.Millisecond })
 	awaitAllVote(t, c)
 	leader := c.Leader()
-	ofStates := func() (all []*admin.SettingDifference) {
-		resp := cluster.Must(c, leader, admin.AutopilotHealth, &structs.QueryRequest{})
+	ofStates := func() (all []*rows.SettingDifference) {
+		resp := cluster.Must(c, leader, rows.AutopilotHealth, &structs.QueryRequest{})
 		for _, d := range resp.Differences {
 			if d.OfState() {
 				all = append(all, d)

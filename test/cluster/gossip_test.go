@@ -21,8 +21,7 @@ import (
 	"berth/server"
 	"berth/server/gossip"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/gossipkey"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -78,7 +77,7 @@ func awaitNews(t *testing.T, c *cluster.Cluster, restarted *cluster.Server) {
 	self := restarted.Current().Member()
 	for _, s := range c.Servers {
 		c.Await(s.Name+" has heard of "+restarted.Name, func() bool {
-			return slices.ContainsFunc(s.Current().Members(), func(m *admin.AgentMember) bool {
+			return slices.ContainsFunc(s.Current().Members(), func(m *rows.AgentMember) bool {
 				return m.Name == self.Name && m.Tags["build"] == self.Tags["build"]
 			})
 		})
@@ -92,7 +91,7 @@ func awaitGossip(t *testing.T, c *cluster.Cluster, servers []*cluster.Server) {
 	awaitMembers(t, c, servers)
 	for _, s := range servers {
 		c.Await("all servers answer "+s.Name, func() bool {
-			_, err := s.Current().GossipKeys.Do(gossipkey.List, "")
+			_, err := s.Current().GossipKeys.Do(rows.GossipKeyList, "")
 			return err == nil || !strings.Contains(err.Error(), "servers have answered")
 		})
 	}
@@ -113,7 +112,7 @@ func restart(t *testing.T, c *cluster.Cluster, s *cluster.Server, change func(*s
 func TestGossip_IsEncryptedInSteps(t *testing.T) {
 	log := &serverLog{}
 	c := cluster.NewLogged(t, log.logger(), 3, rareElections)
-	key := gossipkey.New()
+	key := rows.NewGossipKey()
 	log.take()
 
 	for i, step := range []struct{ incoming, outgoing bool }{{false, false}, {false, true}, {true, true}} {
@@ -126,7 +125,7 @@ func TestGossip_IsEncryptedInSteps(t *testing.T) {
 			})
 			awaitNews(t, c, s)
 			if !step.incoming {
-				_, err := s.Current().GossipKeys.Do(gossipkey.Install, gossipkey.New())
+				_, err := s.Current().GossipKeys.Do(rows.GossipKeyInstall, rows.NewGossipKey())
 				checkError(t, err, structs.KindPrecondition, "server.encrypt_verify_incoming = false")
 			}
 			for line := range strings.Lines(log.take()) {
@@ -141,7 +140,7 @@ func TestGossip_IsEncryptedInSteps(t *testing.T) {
 
 	awaitGossip(t, c, c.Servers)
 	for _, s := range c.Servers {
-		rings, err := s.Current().GossipKeys.Do(gossipkey.List, "")
+		rings, err := s.Current().GossipKeys.Do(rows.GossipKeyList, "")
 		if err != nil || len(rings.Keys) != 1 || rings.PrimaryKeys[key] != 3 || rings.NumNodes != 3 {
 			t.Errorf("%s: got %+v, error %v", s.Name, rings, err)
 		}
@@ -150,7 +149,7 @@ func TestGossip_IsEncryptedInSteps(t *testing.T) {
 }
 
 // change does an operation, again if an answer got lost.
-func change(t *testing.T, c *cluster.Cluster, s *cluster.Server, op gossipkey.Operation, key string) {
+func change(t *testing.T, c *cluster.Cluster, s *cluster.Server, op rows.GossipKeyOperation, key string) {
 	t.Helper()
 	c.Await(string(op)+" at all servers", func() bool {
 		rings, err := s.Current().GossipKeys.Do(op, key)
@@ -164,10 +163,10 @@ func change(t *testing.T, c *cluster.Cluster, s *cluster.Server, op gossipkey.Op
 // wantKeys waits until all three servers have keys, of which the first is the primary one.
 func wantKeys(t *testing.T, c *cluster.Cluster, s *cluster.Server, keys ...string) {
 	t.Helper()
-	var rings *gossipkey.Keyrings
+	var rings *rows.GossipKeyrings
 	c.Await("the keys of all servers", func() (ok bool) {
 		var err error
-		rings, err = s.Current().GossipKeys.Do(gossipkey.List, "")
+		rings, err = s.Current().GossipKeys.Do(rows.GossipKeyList, "")
 		return err == nil
 	})
 	want := map[string]int{}
@@ -221,8 +220,8 @@ func wantStranger(t *testing.T, c *cluster.Cluster, servers []*cluster.Server, w
 // TestGossip_RotatesItsKey replaces a key. One server is restarted after each step.
 func TestGossip_RotatesItsKey(t *testing.T) {
 	t.Parallel()
-	former := gossipkey.New()
-	next := gossipkey.New()
+	former := rows.NewGossipKey()
+	next := rows.NewGossipKey()
 	log := &serverLog{}
 	c := cluster.NewLogged(t, log.logger(), 3, rareElections, func(cfg *server.Config) {
 		cfg.Encrypt = structs.Secret(former)
@@ -235,21 +234,21 @@ func TestGossip_RotatesItsKey(t *testing.T) {
 	wantKeys(t, c, first, former)
 	wantStranger(t, c, servers, "without a key", same)
 
-	_, err := first.Current().GossipKeys.Do(gossipkey.Use, next)
+	_, err := first.Current().GossipKeys.Do(rows.GossipKeyUse, next)
 	checkError(t, err, structs.KindPrecondition, "0 of 3 servers have the key", "install")
-	change(t, c, first, gossipkey.Install, next)
+	change(t, c, first, rows.GossipKeyInstall, next)
 	restart(t, c, second, same)
 	awaitGossip(t, c, servers)
 	wantKeys(t, c, second, former, next)
 
-	change(t, c, third, gossipkey.Use, next)
+	change(t, c, third, rows.GossipKeyUse, next)
 	restart(t, c, first, same) // its setting is still the former key
 	awaitGossip(t, c, servers)
 	wantKeys(t, c, first, next, former)
 
-	_, err = second.Current().GossipKeys.Do(gossipkey.Remove, next)
+	_, err = second.Current().GossipKeys.Do(rows.GossipKeyRemove, next)
 	checkError(t, err, structs.KindPrecondition, "primary key of 3 of 3 servers")
-	change(t, c, second, gossipkey.Remove, former)
+	change(t, c, second, rows.GossipKeyRemove, former)
 	wantKeys(t, c, third, next)
 	wantStranger(t, c, servers, "with the former key", func(cfg *server.Config) {
 		cfg.Encrypt = structs.Secret(former)
@@ -332,7 +331,7 @@ func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string)
 // requests about keys, and then one that has failed.
 func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	t.Parallel()
-	key := structs.Secret(gossipkey.New())
+	key := structs.Secret(rows.NewGossipKey())
 	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) { cfg.Encrypt = key })
 	first := c.Servers[0]
 	second := c.Servers[1]
@@ -343,7 +342,7 @@ func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindInternal, second.Name+".global: ",
+	wantUnfollowed(t, c, first, rows.GossipKeyInstall, structs.KindInternal, second.Name+".global: ",
 		"is a directory")
 	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
 		t.Fatal(err)
@@ -353,29 +352,29 @@ func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	awaitMembers(t, c, c.Servers)
 	var err error
 	c.Await("the gossip takes the third server for alive", func() bool {
-		_, err = first.Current().GossipKeys.Do(gossipkey.Install, gossipkey.New())
+		_, err = first.Current().GossipKeys.Do(rows.GossipKeyInstall, rows.NewGossipKey())
 		return !structs.IsKind(err, structs.KindPrecondition)
 	})
 	checkError(t, err, structs.KindInternal, "of 3 servers have answered", "encrypt_verify_incoming",
 		"has not been made")
 
 	killAndAwaitFailed(c, t, third, first)
-	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindPrecondition, third.Name+".global for failed",
+	wantUnfollowed(t, c, first, rows.GossipKeyInstall, structs.KindPrecondition, third.Name+".global for failed",
 		"force-leave")
 	c.Await("the other servers answer without the failed one", func() bool {
-		rings, err := second.Current().GossipKeys.Do(gossipkey.List, "")
+		rings, err := second.Current().GossipKeys.Do(rows.GossipKeyList, "")
 		return err == nil && rings.NumNodes == 2
 	})
 }
 
 // wantUnfollowed waits until an operation fails in a way, and not because an answer got lost.
-func wantUnfollowed(t *testing.T, c *cluster.Cluster, s *cluster.Server, op gossipkey.Operation,
+func wantUnfollowed(t *testing.T, c *cluster.Cluster, s *cluster.Server, op rows.GossipKeyOperation,
 	kind structs.Kind, texts ...string,
 ) {
 	t.Helper()
 	var err error
 	c.Await("the answers of all servers", func() bool {
-		_, err = s.Current().GossipKeys.Do(op, gossipkey.New())
+		_, err = s.Current().GossipKeys.Do(op, rows.NewGossipKey())
 		return err == nil || !strings.Contains(err.Error(), "servers have answered")
 	})
 	checkError(t, err, kind, texts...)

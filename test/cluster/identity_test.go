@@ -22,7 +22,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -36,7 +36,7 @@ func placeWait(d time.Duration) cluster.Option {
 
 // rejects reports whether a server shows that it has rejected another one.
 func rejects(at *cluster.Server, addr string) bool {
-	return slices.ContainsFunc(at.Current().Members(), func(m *admin.AgentMember) bool {
+	return slices.ContainsFunc(at.Current().Members(), func(m *rows.AgentMember) bool {
 		return m.Status == "rejected" && m.Tags["rpc_addr"] == addr
 	})
 }
@@ -91,7 +91,7 @@ func TestIdentity_ACopyOfAServerSplitsNothing(t *testing.T) {
 		t.Error("a server leads with the vote of a copy")
 	}
 	side := c.Leader(leader, original)
-	if _, err := callWithin(side, cluster.Patience, admin.StatusPing, &structs.QueryRequest{}); err != nil {
+	if _, err := callWithin(side, cluster.Patience, rows.StatusPing, &structs.QueryRequest{}); err != nil {
 		t.Error(err)
 	}
 
@@ -225,7 +225,7 @@ func earlierDisk(c *cluster.Cluster, back, other *cluster.Server) (id string, pu
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	c.AwaitRows(other, "the log has what the server has acknowledged since", func(tx *state.ReadTx) bool {
 		row := clustertime.Of(tx)
-		return row != nil && slices.ContainsFunc(row.Stored, func(s admin.StoredIndex) bool {
+		return row != nil && slices.ContainsFunc(row.Stored, func(s rows.StoredIndex) bool {
 			return s.Server == id && s.Index > then
 		})
 	})

@@ -17,7 +17,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -239,7 +239,7 @@ func TestKeyring_TheKeyIsReplacedWithoutAStop(t *testing.T) {
 	if got := rootKeys(c); len(got) != 1 || got[0].KeyID != rootKey {
 		t.Errorf("got %+v, want the root key %s", got, rootKey)
 	}
-	made := cluster.Must(c, c.Leader(), admin.KeyringRotate, &admin.KeyringRotateRequest{})
+	made := cluster.Must(c, c.Leader(), rows.KeyringRotate, &rows.KeyringRotateRequest{})
 	if made.Key.KEK != idOf(t, now) {
 		t.Errorf("a new root key is wrapped by %s", made.Key.KEK)
 	}

@@ -6,13 +6,13 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/server"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
 // rootKeys lists the root keys, as the leader shows them.
-func rootKeys(c *cluster.Cluster) []*admin.RootKeyMeta {
-	return cluster.Must(c, c.Leader(), admin.KeyringList, &structs.QueryRequest{}).Keys
+func rootKeys(c *cluster.Cluster) []*rows.RootKeyMeta {
+	return cluster.Must(c, c.Leader(), rows.KeyringList, &structs.QueryRequest{}).Keys
 }
 
 // awaitRootKeys waits until there are keys with some states, in any order, and all servers have opened them.
@@ -26,8 +26,8 @@ func awaitRootKeys(c *cluster.Cluster, active, inactive int) {
 				return false
 			}
 		}
-		return found[admin.RootKeyActive] == active && found[admin.RootKeyInactive] == inactive &&
-			found[admin.RootKeyRekeying] == 0
+		return found[rows.RootKeyActive] == active && found[rows.RootKeyInactive] == inactive &&
+			found[rows.RootKeyRekeying] == 0
 	})
 }
 
@@ -40,8 +40,8 @@ func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 	first := rootKeys(c)[0]
 
 	leader := c.Leader()
-	made := cluster.Must(c, leader, admin.KeyringRotate, &admin.KeyringRotateRequest{Full: true})
-	if made.Key.State != admin.RootKeyActive || made.Key.KeyID == first.KeyID {
+	made := cluster.Must(c, leader, rows.KeyringRotate, &rows.KeyringRotateRequest{Full: true})
+	if made.Key.State != rows.RootKeyActive || made.Key.KeyID == first.KeyID {
 		t.Errorf("got %+v", made.Key)
 	}
 	kill(t, leader)
@@ -50,7 +50,7 @@ func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 	awaitRootKeys(c, 1, 1)
 	c.Restart(leader)
 
-	cluster.Must(c, c.Leader(), admin.KeyringDelete, &admin.RootKeyRemoveRequest{KeyID: first.KeyID})
+	cluster.Must(c, c.Leader(), rows.KeyringDelete, &rows.RootKeyRemoveRequest{KeyID: first.KeyID})
 	awaitRootKeys(c, 1, 0)
 	if got := rootKeys(c)[0].KeyID; got != made.Key.KeyID {
 		t.Errorf("key %s is left, want %s", got, made.Key.KeyID)

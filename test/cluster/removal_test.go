@@ -8,12 +8,12 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
 // peerOf returns a server in the Raft configuration as another server knows it, nil if it is not in it.
-func peerOf(t *testing.T, at, s *cluster.Server, id string) *admin.RaftServer {
+func peerOf(t *testing.T, at, s *cluster.Server, id string) *rows.RaftServer {
 	t.Helper()
 	for _, server := range at.Current().Configuration() {
 		if server.ID == id || id == "" && server.Address == s.Current().RPCAddr() {
@@ -43,8 +43,8 @@ func killAndAwaitFailed(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Se
 	return id
 }
 
-func removePeer(s *cluster.Server, req *admin.RaftRemovePeerRequest) error {
-	_, err := callWithin(s, cluster.Patience, admin.OperatorRemove, req)
+func removePeer(s *cluster.Server, req *rows.RaftRemovePeerRequest) error {
+	_, err := callWithin(s, cluster.Patience, rows.OperatorRemove, req)
 	return err
 }
 
@@ -90,17 +90,17 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	follower := c.Others(leader)[1]
 
 	alive := peerOf(t, leader, follower, "")
-	err := removePeer(follower, &admin.RaftRemovePeerRequest{ID: alive.ID})
+	err := removePeer(follower, &rows.RaftRemovePeerRequest{ID: alive.ID})
 	checkError(t, err, structs.KindPrecondition, follower.Name, "is alive", "server leave")
-	err = removePeer(follower, &admin.RaftRemovePeerRequest{Address: leader.Current().RPCAddr()})
+	err = removePeer(follower, &rows.RaftRemovePeerRequest{Address: leader.Current().RPCAddr()})
 	checkError(t, err, structs.KindPrecondition, leader.Name, "is alive")
-	err = removePeer(follower, &admin.RaftRemovePeerRequest{ID: "nobody"})
+	err = removePeer(follower, &rows.RaftRemovePeerRequest{ID: "nobody"})
 	checkError(t, err, structs.KindNotFound, "nobody", alive.ID,
 		follower.Current().RPCAddr())
-	checkError(t, removePeer(follower, &admin.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
+	checkError(t, removePeer(follower, &rows.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
 
 	id := killAndAwaitFailed(c, t, dead, leader)
-	if err := removePeer(follower, &admin.RaftRemovePeerRequest{ID: id}); err != nil {
+	if err := removePeer(follower, &rows.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	got := voters(t, c.Leader(leader, follower))
@@ -108,7 +108,7 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the servers with a vote are %v, want %v", got, want)
 	}
-	checkError(t, removePeer(follower, &admin.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
+	checkError(t, removePeer(follower, &rows.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
 
 	c.Restart(dead)
 	awaitAllVote(t, c)
@@ -118,7 +118,7 @@ func TestRemovePeer_KeepsTheOnlyVote(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 1)
 	only := c.Servers[0]
-	err := removePeer(only, &admin.RaftRemovePeerRequest{Address: only.Current().RPCAddr()})
+	err := removePeer(only, &rows.RaftRemovePeerRequest{Address: only.Current().RPCAddr()})
 	checkError(t, err, structs.KindPrecondition, "only vote")
 	checkError(t, only.Current().Leave(t.Context(), true), structs.KindPrecondition, "only vote",
 		"stop the agent")
@@ -212,7 +212,7 @@ func TestLeave_KeepsTheMajority(t *testing.T) {
 		checkError(t, s.Current().Leave(t.Context(), false), structs.KindPrecondition,
 			s.Name, "1 of 2 servers", "no majority", "remove-peer", "-force")
 	}
-	if err := removePeer(follower, &admin.RaftRemovePeerRequest{ID: id}); err != nil {
+	if err := removePeer(follower, &rows.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	if err := follower.Current().Leave(t.Context(), false); err != nil { // the leader alone is a majority
@@ -269,7 +269,7 @@ func TestMembers_ListPeersShowsFailedServers(t *testing.T) {
 	dead := c.Others(leader)[0]
 	id := killAndAwaitFailed(c, t, dead, leader)
 	c.Await("the list has one failed server", func() bool {
-		resp := cluster.Must(c, leader, admin.OperatorRaft, &structs.QueryRequest{})
+		resp := cluster.Must(c, leader, rows.OperatorRaft, &structs.QueryRequest{})
 		for _, server := range resp.Servers {
 			want := "alive"
 			if server.ID == id {

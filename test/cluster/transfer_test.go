@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
-func transferLeadership(s *cluster.Server, req *admin.RaftTransferRequest) error {
-	_, err := callWithin(s, cluster.Patience, admin.OperatorTransfer, req)
+func transferLeadership(s *cluster.Server, req *rows.RaftTransferRequest) error {
+	_, err := callWithin(s, cluster.Patience, rows.OperatorTransfer, req)
 	return err
 }
 
@@ -17,7 +17,7 @@ func transferLeadership(s *cluster.Server, req *admin.RaftTransferRequest) error
 // to have failed, as on a busy machine, and while the outcome is unknown: the leader may change before it
 // answers.
 func transferTo(
-	t *testing.T, c *cluster.Cluster, at, want *cluster.Server, req *admin.RaftTransferRequest,
+	t *testing.T, c *cluster.Cluster, at, want *cluster.Server, req *rows.RaftTransferRequest,
 ) {
 	t.Helper()
 	c.Await(want.Name+" is to lead", func() bool {
@@ -52,20 +52,20 @@ func TestTransferLeadership_MakesTheServerLead(t *testing.T) {
 
 	// A follower forwards the request to the leader.
 	id := peerOf(t, leader, first, "").ID
-	transferTo(t, c, second, first, &admin.RaftTransferRequest{ID: id})
+	transferTo(t, c, second, first, &rows.RaftTransferRequest{ID: id})
 	address := second.Current().RPCAddr()
-	transferTo(t, c, first, second, &admin.RaftTransferRequest{Address: address})
-	if err := transferLeadership(first, &admin.RaftTransferRequest{Address: address}); err != nil {
+	transferTo(t, c, first, second, &rows.RaftTransferRequest{Address: address})
+	if err := transferLeadership(first, &rows.RaftTransferRequest{Address: address}); err != nil {
 		t.Errorf("the server leads already: %v", err)
 	}
-	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: "nobody"}),
+	checkError(t, transferLeadership(first, &rows.RaftTransferRequest{ID: "nobody"}),
 		structs.KindNotFound, "nobody", id)
-	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{}), structs.KindInvalid, "either")
-	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: id, Address: address}),
+	checkError(t, transferLeadership(first, &rows.RaftTransferRequest{}), structs.KindInvalid, "either")
+	checkError(t, transferLeadership(first, &rows.RaftTransferRequest{ID: id, Address: address}),
 		structs.KindInvalid, "either")
 
 	dead := killAndAwaitFailed(c, t, leader, second)
-	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: dead}),
+	checkError(t, transferLeadership(first, &rows.RaftTransferRequest{ID: dead}),
 		structs.KindPrecondition, leader.Name, "is not alive")
 	checkLeads(t, c, second)
 }

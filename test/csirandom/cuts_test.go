@@ -8,7 +8,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -127,7 +127,7 @@ func (w *world) confirmLoss() func() error {
 		if err != nil {
 			return err
 		}
-		_, err = request(w, nodeloss.NodeConfirmLost, &nodeloss.NodeFenceRequest{
+		_, err = request(w, rows.NodeConfirmLost, &rows.NodeFenceRequest{
 			NodeID: id,
 			Epoch:  lost.Epoch,
 			By:     "ann",

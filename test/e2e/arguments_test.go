@@ -6,7 +6,7 @@ import (
 
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 // keySize is the size of the keys that berth makes. A serial number in hexadecimal has the form of a smaller
@@ -21,7 +21,7 @@ func secretIn(arg string) string {
 		if _, err := pki.ParseJoinToken(text); err == nil {
 			return "a join token"
 		}
-		if key, err := gossipkey.Parse("the key", text); err == nil && len(key) == keySize {
+		if key, err := cluster.ParseGossipKey("the key", text); err == nil && len(key) == keySize {
 			return "a key of the gossip"
 		}
 	}
@@ -41,7 +41,7 @@ func (a *agent) checkArguments(args []string) {
 func TestArguments_AreSearchedForSecrets(t *testing.T) {
 	t.Parallel()
 	token := pki.NewJoinToken("global", pki.RoleNode, pkitest.New(t, "global").Cert).Text()
-	key := gossipkey.New()
+	key := cluster.NewGossipKey()
 	for arg, want := range map[string]string{
 		token:                              "a join token",
 		"-join=" + token:                   "a join token",

@@ -7,7 +7,7 @@ import (
 )
 
 // clusterWithShelf starts three servers, and a number of nodes that all run the shelf plugin.
-func clusterWithShelf(t testing.TB, nodes int) (*shelfDir, *cluster) {
+func clusterWithShelf(t testing.TB, nodes int) (*shelfDir, *testCluster) {
 	t.Helper()
 	st := newStorage(t)
 	c := newServers(t)
@@ -26,7 +26,7 @@ func clusterWithShelf(t testing.TB, nodes int) (*shelfDir, *cluster) {
 
 // stopAndDelete ends jobs and deletes their volumes of the same names, and checks that the plugin's calls
 // were in order.
-func (c *cluster) stopAndDelete(st *shelfDir, jobs ...string) {
+func (c *testCluster) stopAndDelete(st *shelfDir, jobs ...string) {
 	c.t.Helper()
 	s := c.liveServer()
 	for _, job := range jobs {

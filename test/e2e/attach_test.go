@@ -170,7 +170,7 @@ func (a *agent) allocsAtWork() map[string]bool {
 // disagreement returns the differences between rows, nodes and storage. An allocation is shown running
 // exactly where a process of it runs. A volume is attached, staged and published exactly where a claim
 // requires it.
-func (c *cluster) disagreement(st *shelfDir) error {
+func (c *testCluster) disagreement(st *shelfDir) error {
 	s := c.liveServer()
 	shown, err := c.shownRunning(s)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *cluster) disagreement(st *shelfDir) error {
 }
 
 // shownRunning returns the allocations that the servers show as running, with the names of their nodes.
-func (c *cluster) shownRunning(s *agent) (map[string]string, error) {
+func (c *testCluster) shownRunning(s *agent) (map[string]string, error) {
 	allocs, err := get[[]*structs.AllocListStub](s, "/v1/allocations")
 	if err != nil {
 		return nil, err
@@ -248,13 +248,13 @@ func (c *cluster) shownRunning(s *agent) (map[string]string, error) {
 }
 
 // liveServer returns a server that runs.
-func (c *cluster) liveServer() *agent {
+func (c *testCluster) liveServer() *agent {
 	i := slices.IndexFunc(c.servers, func(s *agent) bool { return s.cmd != nil })
 	return c.servers[i]
 }
 
 // nodeName returns the name of a node.
-func (c *cluster) nodeName(id string) string {
+func (c *testCluster) nodeName(id string) string {
 	for _, n := range c.nodes {
 		if known, _ := os.ReadFile(n.data("client", "node-id")); strings.TrimSpace(string(known)) == id {
 			return n.name
@@ -264,7 +264,7 @@ func (c *cluster) nodeName(id string) string {
 }
 
 // awaitAgreement waits until rows, nodes and storage agree.
-func (c *cluster) awaitAgreement(st *shelfDir) {
+func (c *testCluster) awaitAgreement(st *shelfDir) {
 	c.t.Helper()
 	eventually(c.t, "rows, nodes and storage agree", func() error {
 		return c.disagreement(st)

@@ -94,7 +94,7 @@ binding   = "first-consumer"
 // with it.
 func BenchmarkFirstWriteOfANode(b *testing.B) {
 	c := &closing{
-		upgrade:   upgrade{cluster: newServersOf(b, binary, 1)},
+		upgrade:   upgrade{testCluster: newServersOf(b, binary, 1)},
 		authority: pkitest.New(b, "global"),
 		configs:   map[*agent]string{},
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // cluster is three servers and a node, four processes, or other numbers of them.
-type cluster struct {
+type testCluster struct {
 	t       testing.TB
 	program string // the berth that its agents run, "" for the one under test
 	servers []*agent
@@ -23,7 +23,7 @@ type cluster struct {
 	rpc     string // where nodes find the servers
 }
 
-func newCluster(t testing.TB) *cluster {
+func newCluster(t testing.TB) *testCluster {
 	t.Helper()
 	c := newServers(t)
 	c.node = c.addNode()
@@ -32,7 +32,7 @@ func newCluster(t testing.TB) *cluster {
 }
 
 // addNode makes one more node, not started yet.
-func (c *cluster) addNode() *agent {
+func (c *testCluster) addNode() *agent {
 	n := newAgent(c.t, "n"+strconv.Itoa(len(c.nodes)), "-client", "-servers", c.rpc)
 	n.program = cmp.Or(c.program, n.program)
 	n.elects = len(c.servers) > 1
@@ -41,15 +41,15 @@ func (c *cluster) addNode() *agent {
 }
 
 // newServers starts three servers, without a node.
-func newServers(t testing.TB) *cluster {
+func newServers(t testing.TB) *testCluster {
 	t.Helper()
 	return newServersOf(t, binary, 3)
 }
 
 // newServersOf starts a number of servers that run a berth.
-func newServersOf(t testing.TB, program string, many int) *cluster {
+func newServersOf(t testing.TB, program string, many int) *testCluster {
 	t.Helper()
-	c := &cluster{t: t, program: program}
+	c := &testCluster{t: t, program: program}
 	var serf, rpc []string
 	for i := range many {
 		s := newAgent(t, "s"+strconv.Itoa(i), "-server", "-bootstrap-expect", strconv.Itoa(many))
@@ -83,7 +83,7 @@ func (a *agent) hasLeader() error {
 }
 
 // leader finds the server that leads and those that follow.
-func (c *cluster) leader() (leader *agent, followers []*agent) {
+func (c *testCluster) leader() (leader *agent, followers []*agent) {
 	c.t.Helper()
 	eventually(c.t, "a leader", func() error {
 		leader, followers = nil, nil

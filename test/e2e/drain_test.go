@@ -12,7 +12,7 @@ import (
 )
 
 // runOnFirstNode starts ten jobs, each of which writes a volume of its own, on the first of two nodes.
-func (c *cluster) runOnFirstNode(st *shelfDir) (jobs []string) {
+func (c *testCluster) runOnFirstNode(st *shelfDir) (jobs []string) {
 	c.t.Helper()
 	s, _ := c.leader()
 	s.mustEventually("node", "eligibility", "-disable", s.nodeID("n1"))

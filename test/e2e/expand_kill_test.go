@@ -37,7 +37,7 @@ func (st *shelfDir) awaitHeldCall(rpc string) {
 
 // expandUntilHeld expands a volume until the plugin holds a call of the RPC. It repeats the command if that
 // ends before: the servers may elect a leader, or have no connection to a node that has just started.
-func (c *cluster) expandUntilHeld(st *shelfDir, file, rpc string) {
+func (c *testCluster) expandUntilHeld(st *shelfDir, file, rpc string) {
 	c.t.Helper()
 	var create *backgroundCommand
 	eventually(c.t, "a call of "+rpc+" waits", func() error {

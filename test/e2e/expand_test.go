@@ -127,7 +127,7 @@ func TestExpand_OfflineWaitsForTheUsers(t *testing.T) {
 	}
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
 	a.start()
-	c := &cluster{
+	c := &testCluster{
 		t:       t,
 		servers: []*agent{a},
 		nodes:   []*agent{a},

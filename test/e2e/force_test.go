@@ -130,7 +130,7 @@ func (a *agent) stopJob(job, alloc string) {
 
 // checkHeldBy checks that the volume is still attached and mounted there and nowhere else, and that another
 // allocation waits for it.
-func (c *cluster) checkHeldBy(st *shelfDir, volume string, n *agent) {
+func (c *testCluster) checkHeldBy(st *shelfDir, volume string, n *agent) {
 	c.t.Helper()
 	c.liveServer().awaitSecondClaim(volume)
 	want := []string{volume + " " + n.name}
@@ -147,13 +147,13 @@ func (c *cluster) checkHeldBy(st *shelfDir, volume string, n *agent) {
 // clusterWithOneServer starts a server, and two nodes with the shelf plugin. A silent node is down after 20
 // s. That is longer than a busy machine stops a node, and than a test needs to look at a node that has just
 // ended.
-func clusterWithOneServer(t *testing.T) (*shelfDir, *cluster) {
+func clusterWithOneServer(t *testing.T) (*shelfDir, *testCluster) {
 	t.Helper()
 	st := newStorage(t)
 	s := newAgent(t, "s0", "-server")
 	s.ready = (*agent).hasLeader
 	s.start()
-	c := &cluster{
+	c := &testCluster{
 		t:       t,
 		servers: []*agent{s},
 		rpc:     "127.0.0.1:" + strconv.Itoa(s.rpc),
@@ -194,7 +194,7 @@ func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 
 // forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that
 // hangs on has it rejected, and the mount is named. Once the plugin answers, the volume is released.
-func (c *cluster) forceWhileThePluginHangs(st *shelfDir) {
+func (c *testCluster) forceWhileThePluginHangs(st *shelfDir) {
 	c.t.Helper()
 	s := c.servers[0]
 	release := st.holdCalls("NodeUnpublishVolume", "before")
@@ -226,7 +226,7 @@ func (c *cluster) forceWhileThePluginHangs(st *shelfDir) {
 
 // forceWhileThePluginFails forces the volume off n1, where it cannot be unmounted: that is rejected, and the
 // mount is named.
-func (c *cluster) forceWhileThePluginFails(st *shelfDir) {
+func (c *testCluster) forceWhileThePluginFails(st *shelfDir) {
 	c.t.Helper()
 	s := c.servers[0]
 	words := st.openOnVolume(c.nodes[1], "words")
@@ -243,7 +243,7 @@ func (c *cluster) forceWhileThePluginFails(st *shelfDir) {
 }
 
 // forceOnceTheNodeIsLost loses n0 while its plugin hangs. The node counts as up until its lease has ended.
-func (c *cluster) forceOnceTheNodeIsLost(st *shelfDir) {
+func (c *testCluster) forceOnceTheNodeIsLost(st *shelfDir) {
 	c.t.Helper()
 	s := c.servers[0]
 	_ = st.holdCalls("NodeUnpublishVolume", "before")

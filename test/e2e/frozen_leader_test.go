@@ -88,7 +88,7 @@ func (a *agent) freeze() {
 }
 
 // awaitOneLeader waits until all servers name the same leader: one that was frozen may still name itself.
-func (c *cluster) awaitOneLeader() {
+func (c *testCluster) awaitOneLeader() {
 	c.t.Helper()
 	eventually(c.t, "one leader of all servers", func() error {
 		named := map[string]bool{}

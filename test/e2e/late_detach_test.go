@@ -43,7 +43,7 @@ func (st *shelfDir) awaitHolder(rpc string) (node string) {
 }
 
 // nodeNamed returns the node of that name.
-func (c *cluster) nodeNamed(name string) *agent {
+func (c *testCluster) nodeNamed(name string) *agent {
 	return c.nodes[slices.IndexFunc(c.nodes, func(n *agent) bool { return n.name == name })]
 }
 
@@ -140,7 +140,7 @@ func (st *shelfDir) checkAttached(want ...string) error {
 }
 
 // awaitUnsettled has a detach tried again, and waits until it is shown that its outcome is not known.
-func (c *cluster) awaitUnsettled(id string) {
+func (c *testCluster) awaitUnsettled(id string) {
 	c.t.Helper()
 	s := c.liveServer()
 	s.mustEventually("volume", "retry", id)

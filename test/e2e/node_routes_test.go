@@ -127,7 +127,7 @@ func TestNodeRoutes_AnswerAlikeAtEveryAgent(t *testing.T) {
 }
 
 // checkUnreachable kills the node and starts it again. Meanwhile the errors have the node and the remedy.
-func (c *cluster) checkUnreachable(alloc string) {
+func (c *testCluster) checkUnreachable(alloc string) {
 	c.t.Helper()
 	c.node.kill()
 	address := "127.0.0.1:" + strconv.Itoa(c.node.http)

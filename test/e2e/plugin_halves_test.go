@@ -15,7 +15,7 @@ func TestPluginHalves_RunAsTwoJobs(t *testing.T) {
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
 	a.start()
-	c := &cluster{
+	c := &testCluster{
 		t:       t,
 		servers: []*agent{a},
 		nodes:   []*agent{a},

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // peers returns the members of the Raft configuration by the names of their agents.
-func (a *agent) peers() (map[string]*admin.RaftServer, error) {
+func (a *agent) peers() (map[string]*cluster.RaftServer, error) {
 	out, err := a.run("operator", "raft", "list-peers", "-json")
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]*admin.RaftServer{}
-	for _, s := range decode[[]*admin.RaftServer](a.t, out) {
+	byName := map[string]*cluster.RaftServer{}
+	for _, s := range decode[[]*cluster.RaftServer](a.t, out) {
 		byName[strings.TrimSuffix(s.Node, ".global")] = s
 	}
 	return byName, nil
@@ -123,8 +123,8 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	}
 	survivor.mustFailEventually(7, []string{"no leader", "try again"}, "job", "status", "kept")
 	out := survivor.must("operator", "raft", "list-peers", "-stale", "-json")
-	var me *admin.RaftServer
-	for _, s := range decode[[]*admin.RaftServer](t, out) {
+	var me *cluster.RaftServer
+	for _, s := range decode[[]*cluster.RaftServer](t, out) {
 		if s.Node == survivor.name+".global" {
 			me = s
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // runOverSocket runs a command that calls the agent over its operator socket.
@@ -95,13 +95,13 @@ func TestTLSJoin_ARevokedTokenIsWorthNothing(t *testing.T) {
 }
 
 // joinTokenOf creates a token for a role.
-func joinTokenOf(s *agent, role string) *admin.JoinTokenCreateResponse {
+func joinTokenOf(s *agent, role string) *cluster.JoinTokenCreateResponse {
 	s.t.Helper()
-	var made *admin.JoinTokenCreateResponse
+	var made *cluster.JoinTokenCreateResponse
 	eventually(s.t, "a join token", func() error {
 		out, err := s.runOverSocket(role, "join-token", "create", "-json")
 		if err == nil {
-			made = decode[*admin.JoinTokenCreateResponse](s.t, out)
+			made = decode[*cluster.JoinTokenCreateResponse](s.t, out)
 		}
 		return err
 	})
@@ -115,7 +115,7 @@ func listedTokens(s *agent, role string) (ids []string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, t := range decode[[]*admin.JoinToken](s.t, out) {
+	for _, t := range decode[[]*cluster.JoinToken](s.t, out) {
 		ids = append(ids, t.ID)
 	}
 	return ids

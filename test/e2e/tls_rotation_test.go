@@ -19,7 +19,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // owned is a cluster that is its own authority.
@@ -197,8 +197,8 @@ func (c *callers) readNodes(t *testing.T, addr string) error {
 
 // readRevocations reads the list that nodes follow at a server, which asks the leader.
 func (c *callers) readRevocations(t *testing.T, addr string) error {
-	resp := &admin.CertificateRevocationsResponse{}
-	err := c.pool.Call(t.Context(), addr, admin.CertificateRevocations.Name, &structs.QueryRequest{}, resp)
+	resp := &cluster.CertificateRevocationsResponse{}
+	err := c.pool.Call(t.Context(), addr, cluster.CertificateRevocations.Name, &structs.QueryRequest{}, resp)
 	if err == nil && len(resp.Authorities) == 0 {
 		err = errors.New("no authority")
 	}

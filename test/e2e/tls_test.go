@@ -80,7 +80,7 @@ func (c *closing) setAll(t *testing.T, mode string) {
 func TestTLS_IsTurnedOnAgentByAgent(t *testing.T) {
 	t.Parallel()
 	c := &closing{
-		upgrade:   upgrade{cluster: newServers(t)},
+		upgrade:   upgrade{testCluster: newServers(t)},
 		authority: pkitest.New(t, "global"),
 		configs:   map[*agent]string{},
 	}

@@ -175,7 +175,7 @@ func (c *turning) checkGossip() {
 func TestTLS_IsTurnedOnByTheServersOwnAuthority(t *testing.T) {
 	t.Parallel()
 	c := &turning{
-		closing: closing{upgrade: upgrade{cluster: newServers(t)}},
+		closing: closing{upgrade: upgrade{testCluster: newServers(t)}},
 		ids:     map[*agent]string{},
 	}
 	for range 2 {

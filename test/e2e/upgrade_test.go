@@ -20,7 +20,7 @@ const (
 
 // upgrade is a cluster of the released version whose agents are replaced, one at a time, while jobs write.
 type upgrade struct {
-	*cluster
+	*testCluster
 	writers []writer
 	tasks   map[*agent][]int    // the processes of the tasks of each node
 	mounts  map[*agent][]string // of volumes
@@ -56,7 +56,7 @@ func upgradeReleased(t *testing.T, servers, nodes int) {
 	if released == "" {
 		kit.SkipLacking(t, "a commit that RELEASED names, in the git history (git fetch --unshallow)")
 	}
-	u := &upgrade{cluster: newServersOf(t, released, servers)}
+	u := &upgrade{testCluster: newServersOf(t, released, servers)}
 	for range nodes {
 		u.addNode().start()
 	}

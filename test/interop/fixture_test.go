@@ -8,7 +8,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/defaults"
 	"berth/structs/validate"
 )
@@ -59,8 +59,8 @@ func setAnswers(c *apitest.Caller) {
 		KnownLeader: true,
 	}
 	indexes := structs.Indexes{CreateIndex: 5, ModifyIndex: 8}
-	apitest.Answer(c, admin.NamespaceList, admin.NamespaceListResponse{
-		Namespaces: []*admin.Namespace{{Name: "default", Indexes: indexes}},
+	apitest.Answer(c, cluster.NamespaceList, cluster.NamespaceListResponse{
+		Namespaces: []*cluster.Namespace{{Name: "default", Indexes: indexes}},
 		QueryMeta:  meta,
 	})
 	job := &structs.Job{
@@ -265,17 +265,17 @@ func setAnswers(c *apitest.Caller) {
 	apitest.Answer(c, structs.CSIVolumeDetach, structs.CSIVolumeDetachResponse{})
 	apitest.Answer(c, structs.CSIVolumeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.CSIVolumeDelete, structs.Empty{})
-	apitest.Answer(c, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "127.0.0.1:4747",
+	apitest.Answer(c, cluster.StatusLeader, cluster.StatusLeaderResponse{Leader: "127.0.0.1:4747",
 		QueryMeta: meta})
-	apitest.Answer(c, admin.StatusPeers, admin.StatusPeersResponse{Peers: []string{"127.0.0.1:4747"},
+	apitest.Answer(c, cluster.StatusPeers, cluster.StatusPeersResponse{Peers: []string{"127.0.0.1:4747"},
 		QueryMeta: meta})
-	apitest.Answer(c, admin.OperatorRaft,
-		admin.RaftConfigurationResponse{Servers: []*admin.RaftServer{{
+	apitest.Answer(c, cluster.OperatorRaft,
+		cluster.RaftConfigurationResponse{Servers: []*cluster.RaftServer{{
 			ID:     "s1",
 			Leader: true,
 			Voter:  true,
 		}}, QueryMeta: meta})
-	apitest.Answer(c, admin.SystemGC, structs.Empty{})
+	apitest.Answer(c, cluster.SystemGC, structs.Empty{})
 }
 
 // validateJob checks the content of a job, and no drivers.

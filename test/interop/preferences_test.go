@@ -9,7 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/defaults"
 )
 
@@ -78,14 +78,14 @@ func TestClient_SendsAndReadsPreferences(t *testing.T) {
 
 func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 	c, caller := clientOfFakeServers(t)
-	stored := admin.DefaultSchedulerConfiguration()
+	stored := cluster.DefaultSchedulerConfiguration()
 	stored.ModifyIndex = 8
-	apitest.Answer(caller, admin.SchedulerConfigGet, admin.SchedulerConfigResponse{SchedulerConfig: &stored})
-	var request *admin.SchedulerConfigRequest
-	apitest.On(caller, admin.SchedulerConfigSet,
-		func(_ context.Context, r *admin.SchedulerConfigRequest) (*admin.SchedulerConfigSetResponse, error) {
+	apitest.Answer(caller, cluster.SchedulerConfigGet, cluster.SchedulerConfigResponse{SchedulerConfig: &stored})
+	var request *cluster.SchedulerConfigRequest
+	apitest.On(caller, cluster.SchedulerConfigSet,
+		func(_ context.Context, r *cluster.SchedulerConfigRequest) (*cluster.SchedulerConfigSetResponse, error) {
 			request = r
-			return &admin.SchedulerConfigSetResponse{Updated: r.Config.ModifyIndex == 8}, nil
+			return &cluster.SchedulerConfigSetResponse{Updated: r.Config.ModifyIndex == 8}, nil
 		})
 	read, _, err := c.Operator().SchedulerGetConfiguration(nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 	config.SchedulerAlgorithm = public.SchedulerAlgorithmSpread
 	set, _, err := c.Operator().SchedulerCASConfiguration(config, nil)
 	if err != nil || !set.Updated || !request.CAS ||
-		request.Config.SchedulerAlgorithm != admin.AlgorithmSpread {
+		request.Config.SchedulerAlgorithm != cluster.AlgorithmSpread {
 		t.Errorf("got %+v, error %v, for the request %+v", set, err, request)
 	}
 	config.ModifyIndex = 7

@@ -15,7 +15,7 @@ import (
 	"berth/api/apitest"
 	_ "berth/api/nouns" // the routes
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // The tests of this file connect the public client to berth's HTTP handler. Fake responses have a value in
@@ -31,7 +31,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},
 			Stats:  map[string]map[string]string{"raft": {"state": "Leader"}},
-			Member: &admin.AgentMember{
+			Member: &cluster.AgentMember{
 				Name:   "s1.global",
 				Addr:   "127.0.0.1",
 				Port:   4748,
@@ -39,7 +39,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 				Status: "alive",
 			},
 		},
-		MembersAs: []*admin.AgentMember{{
+		MembersAs: []*cluster.AgentMember{{
 			Name: "s1.global",
 			Tags: map[string]string{"region": "global"},
 		}},

@@ -5,7 +5,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -16,8 +16,8 @@ func bounded(b quota.Bounds) func(*schedtest.Fleet) {
 			Name:   "small",
 			Limits: []*quota.Limit{{Region: structs.DefaultRegion, RegionLimit: &b}},
 		}})
-		schedtest.Do(f, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
-			Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: "small"},
+		schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: "small"},
 		})
 	}
 }

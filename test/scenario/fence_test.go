@@ -12,7 +12,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	rows "berth/structs/cluster"
 	"berth/test/cluster"
 )
 
@@ -107,13 +107,13 @@ func TestFence_MovesAVolumeAfterTheProof(t *testing.T) {
 	dead.Kill()
 	s.awaitNodeStatus(dead, structs.NodeDown)
 	s.checkText(s.awaitLost("db", first), dead.Name, "until a fence device proves", "berth node confirm-lost")
-	s.awaitRuns(dead, nodeloss.FenceRunning)
+	s.awaitRuns(dead, rows.FenceRunning)
 	s.checkHeld(first, dead)
 
 	p.act <- struct{}{}
 	next := s.awaitRunning("db", 1)[0]
 	s.checkMounts("disk-v1", alive.Name+" "+next.ID)
-	s.awaitRuns(dead, nodeloss.FenceProved)
+	s.awaitRuns(dead, rows.FenceProved)
 	v := csi.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
 	if v.Forced == nil || v.Forced.NodeID != dead.ID {
 		t.Errorf("the volume records %+v", v.Forced)
@@ -128,7 +128,7 @@ func TestFence_ContinuesUnderTheNextLeader(t *testing.T) {
 	s, p, first, dead, alive := startFenced(t, 3)
 	dead.Kill()
 	s.awaitNodeStatus(dead, structs.NodeDown)
-	s.awaitRuns(dead, nodeloss.FenceRunning)
+	s.awaitRuns(dead, rows.FenceRunning)
 	former := s.Leader()
 	if err := former.Kill(); err != nil {
 		t.Fatal(err)
@@ -138,13 +138,13 @@ func TestFence_ContinuesUnderTheNextLeader(t *testing.T) {
 		t.Errorf("%d runs ended with their leader, want 1", len(p.ends))
 	}
 	p.mu.Unlock()
-	s.awaitRuns(dead, nodeloss.FenceFailed+nodeloss.FenceCauseLeader, nodeloss.FenceRunning)
+	s.awaitRuns(dead, rows.FenceFailed+rows.FenceCauseLeader, rows.FenceRunning)
 	s.checkHeld(first, dead)
 
 	p.act <- struct{}{}
 	next := s.awaitRunning("db", 1)[0]
 	s.checkMounts("disk-v1", alive.Name+" "+next.ID)
-	s.awaitRuns(dead, nodeloss.FenceFailed+nodeloss.FenceCauseLeader, nodeloss.FenceProved)
+	s.awaitRuns(dead, rows.FenceFailed+rows.FenceCauseLeader, rows.FenceProved)
 	s.Restart(former)
 }
 
@@ -153,10 +153,10 @@ func TestFence_ANodeThatComesBackIsNotReleased(t *testing.T) {
 	s, p, first, away, _ := startFenced(t, 1)
 	s.Net.Cut(away.Name, "s1")
 	s.awaitNodeStatus(away, structs.NodeDown)
-	s.awaitRuns(away, nodeloss.FenceRunning)
+	s.awaitRuns(away, rows.FenceRunning)
 	s.Net.Heal()
 	s.awaitNodeStatus(away, structs.NodeReady)
-	s.awaitRuns(away, nodeloss.FenceVoid)
+	s.awaitRuns(away, rows.FenceVoid)
 	p.off = func(string) {} // the switch is too late
 	p.act <- struct{}{}
 	v := csi.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
@@ -170,18 +170,18 @@ func TestConfirmLost_MovesAVolumeThatIsHeld(t *testing.T) {
 	s.registerJob("db", 1, "v1")
 	first := s.awaitRunning("db", 1)[0]
 	dead, alive := hostAndOther(first, n1, n2)
-	word := &nodeloss.NodeFenceRequest{NodeID: dead.ID, By: "ann", Why: "it burns"}
-	if err := callOnce(s, nodeloss.NodeConfirmLost, word); !structs.IsKind(err, structs.KindPrecondition) {
+	word := &rows.NodeFenceRequest{NodeID: dead.ID, By: "ann", Why: "it burns"}
+	if err := callOnce(s, rows.NodeConfirmLost, word); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("the loss of a node that is up: %v (%s), want precondition", err, structs.KindOf(err))
 	}
 	dead.Kill()
 	s.awaitNodeStatus(dead, structs.NodeDown)
 	s.awaitLost("db", first)
 	s.storage.PowerOff(dead.Name)
-	if err := callOnce(s, nodeloss.NodeFence, word); !structs.IsKind(err, structs.KindPrecondition) {
+	if err := callOnce(s, rows.NodeFence, word); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("a fence without devices: %v (%s), want precondition", err, structs.KindOf(err))
 	}
-	if err := callOnce(s, nodeloss.NodeConfirmLost, word); err != nil {
+	if err := callOnce(s, rows.NodeConfirmLost, word); err != nil {
 		t.Fatal(err)
 	}
 	next := s.awaitRunning("db", 1)[0]

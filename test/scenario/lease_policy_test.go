@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	rows "berth/structs/cluster"
 	"berth/structs/storage"
 	"berth/test/cluster"
 )
@@ -48,7 +48,7 @@ func TestLeasePolicy_MovesAVolumeOfAGuardedNode(t *testing.T) {
 	next := s.awaitRunning("db-guarded", 1)[0]
 	s.checkMounts("disk-v-guarded", other.Name+" "+next.ID)
 	tx := s.Leader().Store().Read()
-	if runs := state.FenceRuns(tx, guarded.ID); len(runs) != 1 || runs[0].Kind != nodeloss.FenceByLease {
+	if runs := state.FenceRuns(tx, guarded.ID); len(runs) != 1 || runs[0].Kind != rows.FenceByLease {
 		t.Errorf("the runs are %+v", runs)
 	}
 	left := csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v-bare")

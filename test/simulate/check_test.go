@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // seen has what the last entries have left, to compare with.
@@ -94,11 +94,11 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 				w.seen.runs[key] = last
 				w.checkWanted(tx, n, r)
 			}
-			if r.State == nodeloss.FenceProved && last.state != r.State {
+			if r.State == cluster.FenceProved && last.state != r.State {
 				if proved == nil {
 					proved = map[string]bool{}
 				}
-				proved[n.id] = r.Kind != nodeloss.FenceByLease
+				proved[n.id] = r.Kind != cluster.FenceByLease
 				w.checkProof(tx, n, r, last)
 			}
 			last.state = r.State
@@ -108,8 +108,8 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 }
 
 // checkWanted checks that somebody wants a run that begins.
-func (w *world) checkWanted(tx *state.ReadTx, n *node, r *nodeloss.FenceRun) {
-	if r.Kind != nodeloss.FenceByAgent || r.Ordered() {
+func (w *world) checkWanted(tx *state.ReadTx, n *node, r *cluster.FenceRun) {
+	if r.Kind != cluster.FenceByAgent || r.Ordered() {
 		return
 	}
 	for _, c := range state.LostClaims(tx, n.id) {
@@ -121,7 +121,7 @@ func (w *world) checkWanted(tx *state.ReadTx, n *node, r *nodeloss.FenceRun) {
 }
 
 // checkProof checks a new proof.
-func (w *world) checkProof(tx *state.ReadTx, n *node, r *nodeloss.FenceRun, last *fenceSeen) {
+func (w *world) checkProof(tx *state.ReadTx, n *node, r *cluster.FenceRun, last *fenceSeen) {
 	row := state.Node(tx, n.id)
 	switch {
 	case last.returns != n.returns:

@@ -10,7 +10,7 @@ import (
 	"berth/server"
 	"berth/server/clock"
 	"berth/state/clustertime"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // clocks are those of a machine. The time of the world is the one that really passes.
@@ -91,7 +91,7 @@ type serverClocks struct {
 
 func (w *world) addServer(name string, c clocks) {
 	s := &serverClocks{clocks: c, name: name, booted: time.Hour + w.upTo(time.Hour)}
-	s.cluster = clock.New(s.boot, func() *admin.ClusterTime { return clustertime.Of(w.store.Read()) })
+	s.cluster = clock.New(s.boot, func() *cluster.ClusterTime { return clustertime.Of(w.store.Read()) })
 	w.servers = append(w.servers, s)
 }
 
@@ -119,7 +119,7 @@ func (l *leader) keeper() server.Keeper {
 		Proposer:   clockLog{l},
 		Wall:       l.clocks.wall,
 		Clocks:     l.compareClocks,
-		Stored:     func() []admin.StoredIndex { return nil }, // there is no Raft
+		Stored:     func() []cluster.StoredIndex { return nil }, // there is no Raft
 		Quarantine: l.w.quarantine,
 		Logger:     hclog.NewNullLogger(),
 	}
@@ -135,9 +135,9 @@ func (l *leader) keepClock() {
 }
 
 // compareClocks returns the clocks of the servers as the leader sees them. A silent one does not answer.
-func (l *leader) compareClocks(context.Context) (all []*admin.ServerClock) {
+func (l *leader) compareClocks(context.Context) (all []*cluster.ServerClock) {
 	for i, s := range l.w.servers {
-		c := &admin.ServerClock{
+		c := &cluster.ServerClock{
 			ID:     s.name,
 			Name:   s.name,
 			Leader: s == l.clocks,

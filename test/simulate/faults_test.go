@@ -8,8 +8,8 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/cluster"
 	"berth/structs/defaults"
-	"berth/structs/nodeloss"
 )
 
 // faults are what may happen at any time. A fault that is there several times is more frequent.
@@ -194,7 +194,7 @@ func volumeOf(job string) string {
 
 // orderFence is the order of an operator to fence a lost node.
 func (w *world) orderFence(n *node) {
-	_ = propose(w, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{
+	_ = propose(w, fsm.FenceOrdered, &cluster.NodeFenceRequest{
 		NodeID:       n.id,
 		By:           "ann",
 		Why:          "it is lost",
@@ -207,7 +207,7 @@ func (w *world) confirmLost(n *node) {
 	if n.on || n.holder != nil && n.holder.isOn() {
 		return
 	}
-	_ = propose(w, fsm.ConfirmLost, &nodeloss.NodeFenceRequest{
+	_ = propose(w, fsm.ConfirmLost, &cluster.NodeFenceRequest{
 		NodeID:       n.id,
 		By:           "ann",
 		Why:          "it is switched off",
@@ -226,7 +226,7 @@ func (w *world) orderLease(n *node) {
 		w.note("%v", err)
 		return
 	}
-	err = propose(w, fsm.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: n.id, Length: length})
+	err = propose(w, fsm.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: n.id, Length: length})
 	if err == nil {
 		_ = l.leases.Extend(n.id, length)
 	}

@@ -9,7 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/test/guarantees"
 )
 
@@ -448,9 +448,9 @@ func (n *node) checkClaims() {
 // guardTakes returns the time that the guard needs. With a script it needs the longest.
 func (n *node) guardTakes() time.Duration {
 	if n.w.script != nil {
-		return nodeloss.GuardEndTime - time.Millisecond
+		return cluster.GuardEndTime - time.Millisecond
 	}
-	return n.w.upTo(nodeloss.GuardEndTime)
+	return n.w.upTo(cluster.GuardEndTime)
 }
 
 // guard ends the tasks that must not outlive the lease. It needs no agent.

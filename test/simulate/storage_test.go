@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // policies are the rules for the loss of a node that the volumes of the simulation have.
@@ -50,7 +50,7 @@ func (w *world) mount(v *volume, m mount) {
 // ended. The guarantee of the policy lease does not hold for it: see properties.
 func (v *volume) sleeps(m mount) bool {
 	n := m.node
-	woke := n.clock().Sub(n.woken) < nodeloss.GuardEndTime
+	woke := n.clock().Sub(n.woken) < cluster.GuardEndTime
 	return v.policy == structs.LossLease && n.on && (n.suspended || woke)
 }
 

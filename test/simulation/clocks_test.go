@@ -19,7 +19,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/csi/snapschedules"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // clocks are the wall clocks of three servers, one of which leads, and the cluster time. The time that really
@@ -46,7 +46,7 @@ var farClocks = []time.Duration{
 // newClocks draws the clocks, and begins the cluster time.
 func (w *world) newClocks() *clocks {
 	c := &clocks{w: w, began: time.Now()}
-	c.Cluster = clock.New(boottime.Monotonic(), func() *admin.ClusterTime {
+	c.Cluster = clock.New(boottime.Monotonic(), func() *cluster.ClusterTime {
 		return clustertime.Of(w.store.Read())
 	})
 	for n := range c.ahead {
@@ -56,8 +56,8 @@ func (w *world) newClocks() *clocks {
 	behind := oneOf(w, farClocks...)
 	w.record("the cluster time is %s behind the clocks", behind)
 	w.log.lead()
-	propose(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
-		Clock: admin.ClusterTime{Time: time.Now().Add(-behind).UnixNano(), Ahead: behind},
+	propose(w, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+		Clock: cluster.ClusterTime{Time: time.Now().Add(-behind).UnixNano(), Ahead: behind},
 	})
 	w.log.resign()
 	return c
@@ -111,18 +111,18 @@ func (c *clocks) lead() server.Keeper {
 		Proposer:   c.w.log,
 		Wall:       c.wall,
 		Clocks:     c.compare,
-		Stored:     func() []admin.StoredIndex { return nil }, // there is no Raft
+		Stored:     func() []cluster.StoredIndex { return nil }, // there is no Raft
 		Quarantine: time.Hour,
 		Logger:     hclog.NewNullLogger(),
 	}
 }
 
 // compare returns the clocks of the servers as the leader sees them.
-func (c *clocks) compare(context.Context) (all []*admin.ServerClock) {
+func (c *clocks) compare(context.Context) (all []*cluster.ServerClock) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n := range c.ahead {
-		all = append(all, &admin.ServerClock{
+		all = append(all, &cluster.ServerClock{
 			ID:     fmt.Sprintf("s%d", n+1),
 			Name:   fmt.Sprintf("s%d", n+1),
 			Leader: n == c.leads,

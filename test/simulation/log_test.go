@@ -10,7 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // theServer is the address of the one server.
@@ -108,8 +108,8 @@ func (l *raftLog) LostLeadership() <-chan struct{} {
 
 func (l *raftLog) Leads(string) context.Context { return context.Background() }
 
-func (l *raftLog) Configuration() []*admin.RaftServer {
-	return []*admin.RaftServer{{ID: "s1", Address: theServer, Leader: true, Voter: true}}
+func (l *raftLog) Configuration() []*cluster.RaftServer {
+	return []*cluster.RaftServer{{ID: "s1", Address: theServer, Leader: true, Voter: true}}
 }
 
 func (l *raftLog) RemovePeer(string, string) (uint64, error) {

@@ -6,7 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // operations are the random steps. A step that is there several times is more frequent.
@@ -229,9 +229,9 @@ func (w *world) changeLeader() {
 
 // configure changes which types of jobs may displace others, and the algorithm.
 func (w *world) configure() {
-	w.setConfig(admin.SchedulerConfiguration{
-		SchedulerAlgorithm: oneOf(w, admin.AlgorithmBinpack, admin.AlgorithmSpread),
-		PreemptionConfig: admin.PreemptionConfig{
+	w.setConfig(cluster.SchedulerConfiguration{
+		SchedulerAlgorithm: oneOf(w, cluster.AlgorithmBinpack, cluster.AlgorithmSpread),
+		PreemptionConfig: cluster.PreemptionConfig{
 			ServiceSchedulerEnabled:  w.chance(2),
 			BatchSchedulerEnabled:    w.chance(2),
 			SystemSchedulerEnabled:   w.chance(2),
@@ -240,9 +240,9 @@ func (w *world) configure() {
 	})
 }
 
-func (w *world) setConfig(c admin.SchedulerConfiguration) {
+func (w *world) setConfig(c cluster.SchedulerConfiguration) {
 	w.record("preemption: %+v", c.PreemptionConfig)
-	_ = operate(w, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: c})
+	_ = operate(w, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: c})
 }
 
 // registerVolumes registers all volumes.

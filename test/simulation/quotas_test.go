@@ -6,7 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/quota"
 )
 
@@ -55,8 +55,8 @@ func (w *world) putQuota() {
 
 func (w *world) applyNamespace(name, quota string) {
 	w.record("namespace %s has the quota %q", name, quota)
-	err := operate(w, admin.NamespaceApply, &admin.NamespaceApplyRequest{
-		Definition: &admin.Namespace{Name: name, Quota: quota},
+	err := operate(w, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		Definition: &cluster.Namespace{Name: name, Quota: quota},
 	})
 	if err != nil {
 		w.fail("namespace %s is rejected: %v", name, err)

@@ -14,7 +14,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/test/invariant"
 )
 
@@ -103,8 +103,8 @@ func (w *world) calmDown() {
 		n.cut(false)
 	}
 	// Without it a node may have no capacity for its plugin, which is needed to unmount.
-	w.setConfig(admin.SchedulerConfiguration{
-		PreemptionConfig: admin.PreemptionConfig{SystemSchedulerEnabled: true},
+	w.setConfig(cluster.SchedulerConfiguration{
+		PreemptionConfig: cluster.PreemptionConfig{SystemSchedulerEnabled: true},
 	})
 	w.register(thePlugin(90))
 	w.stopPeriodic()

@@ -7,12 +7,11 @@ package codecgen
 var WirePackages = []string{
 	"structs",
 	"structs/access",
-	"structs/admin",
+	"structs/cluster",
 	"structs/storage",
 	"structs/event",
 	"structs/admission",
 	"structs/nodecalls",
-	"structs/nodeloss",
 	"structs/quota",
 }
 

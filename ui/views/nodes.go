@@ -9,7 +9,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // NodeColumns are the titles of NodeRow.
@@ -178,7 +178,7 @@ type Datacenter struct {
 
 // Topology groups servers and nodes by their datacenters, in the order of the names. leader is the RPC
 // address of the leading server, "" for none. Servers without a datacenter are in the one with the name "".
-func Topology(servers []*admin.AgentMember, leader string, nodes []*structs.NodeListStub) []Datacenter {
+func Topology(servers []*cluster.AgentMember, leader string, nodes []*structs.NodeListStub) []Datacenter {
 	byName := map[string]*Datacenter{}
 	of := func(name string) *Datacenter {
 		if byName[name] == nil {
@@ -236,7 +236,7 @@ func (dc *Datacenter) add(n *structs.NodeListStub) {
 	})
 }
 
-func serverTile(m *admin.AgentMember, leader string) Tile {
+func serverTile(m *cluster.AgentMember, leader string) Tile {
 	t := Tile{Name: m.Name, Status: m.Status, Tone: Bad}
 	if m.Status == "alive" {
 		t.Tone = Good

@@ -11,8 +11,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/admin"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -101,7 +100,7 @@ func JobProblem(e *structs.Evaluation) Problem {
 }
 
 // NodeProblem shows a node that is not ready. lost has the facts about its loss, nil if they are not known.
-func NodeProblem(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse) Problem {
+func NodeProblem(n *structs.NodeListStub, lost *cluster.NodeFenceStatusResponse) Problem {
 	p := Problem{
 		Kind:    "node",
 		Name:    cmp.Or(n.Name, command.ShortID(n.ID)),
@@ -127,14 +126,14 @@ func NodeProblem(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse
 		p.Reasons = append(p.Reasons, fmt.Sprintf("the servers fence no node by themselves: %d of %d nodes were "+
 			"lost within a short time", lost.Brake.Lost, lost.Brake.Of))
 	}
-	if len(lost.Runs) > 0 && lost.Runs[0].State == nodeloss.FenceFailed {
+	if len(lost.Runs) > 0 && lost.Runs[0].State == cluster.FenceFailed {
 		p.Reasons = append(p.Reasons, "the last fence failed: "+lost.Runs[0].Reason)
 	}
 	return p
 }
 
 // fence adds what releases the claims of a node that is not ready.
-func (p *Problem) fence(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse) {
+func (p *Problem) fence(n *structs.NodeListStub, lost *cluster.NodeFenceStatusResponse) {
 	switch {
 	case lost.Fenceable():
 		p.Remedy = "a fence releases them; this command shows the devices and the volumes"
@@ -208,7 +207,7 @@ func AllocProblem(a *structs.AllocListStub) Problem {
 }
 
 // ServerProblem shows a server that does not run. ok is false for one that does.
-func ServerProblem(m *admin.AgentMember) (p Problem, ok bool) {
+func ServerProblem(m *cluster.AgentMember) (p Problem, ok bool) {
 	p = Problem{
 		Kind:    "server",
 		Name:    m.Name,
@@ -219,7 +218,7 @@ func ServerProblem(m *admin.AgentMember) (p Problem, ok bool) {
 }
 
 // DifferenceProblem shows a setting that the servers do not have alike.
-func DifferenceProblem(d *admin.SettingDifference) Problem {
+func DifferenceProblem(d *cluster.SettingDifference) Problem {
 	return Problem{
 		Kind:    "setting",
 		Name:    d.Setting,
@@ -238,10 +237,10 @@ func ArchiveProblem(stats map[string]string) (p Problem, ok bool) {
 		Remedy:  "see that the directory or the program of snapshot_agent takes archives",
 		Command: structs.CommandLine("", "agent-info"),
 	}
-	switch admin.ArchiveState(stats[admin.ArchiveStateKey]) {
-	case admin.ArchivesFailing:
+	switch cluster.ArchiveState(stats[cluster.ArchiveStateKey]) {
+	case cluster.ArchivesFailing:
 		p.Reasons = append(p.Reasons, "the last attempt failed")
-	case admin.ArchivesOverdue:
+	case cluster.ArchivesOverdue:
 		p.Reasons = append(p.Reasons, "the newest one is older than two periods: "+stats["newest"])
 	}
 	if stats["error"] != "" {

@@ -8,15 +8,15 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // StuckVolume is a volume that a lost node has.
 type StuckVolume struct {
 	Claim *structs.VolumeClaimStub // the first that the node has
 	Node  *structs.NodeListStub
-	Lost  *nodeloss.NodeFenceStatusResponse // nil if it is not known
-	Why   *structs.WhyResponse              // nil if it is not known
+	Lost  *cluster.NodeFenceStatusResponse // nil if it is not known
+	Why   *structs.WhyResponse             // nil if it is not known
 }
 
 // Problem shows the volume with what releases it.

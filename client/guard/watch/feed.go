@@ -7,13 +7,13 @@ import (
 
 	"berth/internal/boottime"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // watchdogTimeout is the time from the last feed to the reboot. The servers release a volume GuardEndTime
 // after the end of the lease at the earliest, and the feeds stop GuardKillTime after it. The rest is for the
 // looks.
-const watchdogTimeout = nodeloss.GuardEndTime - structs.GuardKillTime - time.Second
+const watchdogTimeout = cluster.GuardEndTime - structs.GuardKillTime - time.Second
 
 // feeder feeds the watchdog of the machine while there is a volume to guard, and all is well. It looks by
 // itself: a guard that hangs at a disk is no reason for a reboot while the lease runs.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/keyring"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // NewFile writes a new key-encryption key to a directory of the test, and returns its path.
@@ -34,8 +34,8 @@ func Use(t testing.TB, ring *keyring.Ring, id string) {
 }
 
 // Row returns the request that records a root key. Nothing unwraps it.
-func Row(id string) *admin.RootKeyAddRequest {
-	return &admin.RootKeyAddRequest{
+func Row(id string) *cluster.RootKeyAddRequest {
+	return &cluster.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: []byte("wrapped"),
 		KEK:     "kek",

@@ -15,7 +15,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // longestPause is the longest time between two attempts to take the authority in, and quietAttempts are
@@ -90,12 +90,12 @@ func (l Loop) store(ctx context.Context, a *pki.Authority) error {
 		return err
 	}
 
-	sealed, err := l.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
+	sealed, err := l.Keys.Seal(cluster.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return err
 	}
 
-	_, err = fsm.Propose(ctx, l.Proposer, fsm.AuthoritySet, &admin.AuthorityRequest{
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.AuthoritySet, &cluster.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,
@@ -108,7 +108,7 @@ func (l Loop) store(ctx context.Context, a *pki.Authority) error {
 // encrypts it: without that key no certificate is renewed, and all end within a day. It needs another root
 // key, which an operator makes. It changes nothing while the key opens.
 func (l Loop) reseal(ctx context.Context, a *pki.Authority) error {
-	place := admin.AuthorityPlace(pki.AuthorityID(a.Cert))
+	place := cluster.AuthorityPlace(pki.AuthorityID(a.Cert))
 	for v := range trust.SealedValues(l.Store.Read()) {
 		if v.Place != place {
 			continue
@@ -132,8 +132,8 @@ func (l Loop) proposeReseal(ctx context.Context, was trust.SealedValue, a *pki.A
 	if err != nil {
 		return err
 	}
-	_, err = fsm.Propose(ctx, l.Proposer, fsm.Reseal, &admin.ResealRequest{
-		Values: []admin.ResealedValue{{
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.Reseal, &cluster.ResealRequest{
+		Values: []cluster.ResealedValue{{
 			Table: was.Table,
 			Key:   was.Key,
 			Place: was.Place,

@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // The server has its ca_key_file still, and its ca_file has the new authority by now.
@@ -23,14 +23,14 @@ func TestRun_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	id := func(a *pkitest.Authority) string { return pki.AuthorityID(a.Cert) }
 	store := state.New()
 	err := store.Write(1, func(tx *state.WriteTx) error {
-		err := trust.RootKeyAdd(tx, &admin.RootKeyAddRequest{
+		err := trust.RootKeyAdd(tx, &cluster.RootKeyAddRequest{
 			KeyID:   "k",
 			Wrapped: []byte("k"),
 			KEK:     "kek",
 			Digest:  []byte("k"),
 			Now:     1,
 		})
-		for _, r := range []*admin.AuthorityRequest{
+		for _, r := range []*cluster.AuthorityRequest{
 			{ID: id(former), CertPEM: "former", Now: 1},
 			{ID: id(next), CertPEM: "next", FormerID: id(former), CrossPEM: "cross", Now: 2},
 		} {

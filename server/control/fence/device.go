@@ -10,7 +10,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // Agent runs the program of a device. A *fencing.Device is one.
@@ -47,7 +47,7 @@ func NewDevices(configured []*fencing.Device) (devices Devices) {
 }
 
 // covers reports whether a proof of the device is about a claim.
-func (d *Device) covers(c *nodeloss.LostClaim) bool {
+func (d *Device) covers(c *cluster.LostClaim) bool {
 	return d.Scope == fencing.ScopePower || d.Covers(c.PluginID, c.Namespace, c.VolumeID)
 }
 
@@ -59,7 +59,7 @@ func (d *Device) timedFence(ctx context.Context, t *state.FenceTarget) fencing.R
 }
 
 // covered returns the claims that a proof of the device is about.
-func (d *Device) covered(claims []*nodeloss.LostClaim) (keys []structs.CSIClaimKey) {
+func (d *Device) covered(claims []*cluster.LostClaim) (keys []structs.CSIClaimKey) {
 	for _, c := range claims {
 		if d.covers(c) {
 			keys = append(keys, c.CSIClaimKey)
@@ -73,17 +73,17 @@ type Devices []*Device
 
 // For returns the devices that fence a node, with the numbers of the claims that they cover, and the others
 // with the reasons.
-func (d Devices) For(t *state.FenceTarget, claims []*nodeloss.LostClaim) (
-	fence []*nodeloss.FenceDevice, others []*nodeloss.FenceMismatch,
+func (d Devices) For(t *state.FenceTarget, claims []*cluster.LostClaim) (
+	fence []*cluster.FenceDevice, others []*cluster.FenceMismatch,
 ) {
-	fence = []*nodeloss.FenceDevice{}
+	fence = []*cluster.FenceDevice{}
 	for _, device := range d {
 		reason := device.Matches(t)
 		if reason != "" {
-			others = append(others, &nodeloss.FenceMismatch{Name: device.Name, Reason: reason})
+			others = append(others, &cluster.FenceMismatch{Name: device.Name, Reason: reason})
 			continue
 		}
-		fence = append(fence, &nodeloss.FenceDevice{
+		fence = append(fence, &cluster.FenceDevice{
 			Name:   device.Name,
 			Scope:  device.Scope,
 			Plug:   device.Plug,
@@ -95,15 +95,15 @@ func (d Devices) For(t *state.FenceTarget, claims []*nodeloss.LostClaim) (
 }
 
 // Test runs the action monitor of each device that fences a node, one after the other.
-func (d Devices) Test(ctx context.Context, t *state.FenceTarget) []*nodeloss.FenceTest {
-	results := []*nodeloss.FenceTest{}
+func (d Devices) Test(ctx context.Context, t *state.FenceTarget) []*cluster.FenceTest {
+	results := []*cluster.FenceTest{}
 	for _, device := range d {
 		if device.Matches(t) != "" {
 			continue
 		}
 
 		r := device.Monitor(ctx, t)
-		results = append(results, &nodeloss.FenceTest{
+		results = append(results, &cluster.FenceTest{
 			Device:   device.Name,
 			OK:       r.ExitCode == 0,
 			Reason:   r.Reason,
@@ -117,5 +117,5 @@ func (d Devices) Test(ctx context.Context, t *state.FenceTarget) []*nodeloss.Fen
 
 // tail returns the end of an output, as much as a row keeps.
 func tail(output string) string {
-	return output[max(0, len(output)-nodeloss.FenceOutput):]
+	return output[max(0, len(output)-cluster.FenceOutput):]
 }

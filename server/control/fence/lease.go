@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // LeaseLoop releases the guarded claims of lost nodes while this server leads, once a node has surely ended
@@ -36,7 +36,7 @@ type loss struct {
 // due returns the time at which the tasks of the guarded claims have surely ended. A node is marked down
 // when its lease has ended. The grace after it, and the time since an earlier leader marked it, do not
 // count: another leader may have granted the lease, with another grace.
-func (l loss) due() time.Time { return l.seen.Add(nodeloss.GuardEndTime) }
+func (l loss) due() time.Time { return l.seen.Add(cluster.GuardEndTime) }
 
 // leaseInterval is the time between two steps. A claim waits for up to two of them besides GuardEndTime.
 const leaseInterval = interval / 5
@@ -88,14 +88,14 @@ func (l *LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.No
 
 	l.Logger.Warn("the lease of a lost node has ended, and its guarded claims are released",
 		"node_id", n.ID, "claims", len(claims))
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.LeaseProof, &nodeloss.LeaseProofRequest{
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.LeaseProof, &cluster.LeaseProofRequest{
 		NodeID: n.ID,
 		Epoch:  n.Epoch,
 		Now:    l.Now().UnixNano(),
 	})
 	switch {
 	case err == nil:
-		countEnd(nodeloss.FenceByLease)
+		countEnd(cluster.FenceByLease)
 	case ctx.Err() == nil:
 		l.Logger.Warn("failed to release the claims of a lost node, retrying", "node_id", n.ID, "error", err)
 	}

@@ -11,11 +11,11 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // underLease changes the policy of the volumes of the cluster, and puts a guard on the claim of "fenced".
-func (c *cluster) underLease() {
+func (c *testCluster) underLease() {
 	c.t.Helper()
 	propose(c, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
 	for _, v := range []string{"fenced", "held"} {
@@ -40,7 +40,7 @@ func (c *cluster) underLease() {
 }
 
 // freeAll releases the claims of a volume.
-func (c *cluster) freeAll(volume string) {
+func (c *testCluster) freeAll(volume string) {
 	c.t.Helper()
 	var keys []structs.CSIClaimKey
 	for _, row := range csi.ClaimsByVolume(c.store.Read(), structs.DefaultNamespace, volume) {
@@ -50,7 +50,7 @@ func (c *cluster) freeAll(volume string) {
 }
 
 // leadLeases runs the loop of a leader.
-func (c *cluster) leadLeases() (stop func()) {
+func (c *testCluster) leadLeases() (stop func()) {
 	loop := LeaseLoop{
 		Store:    c.store,
 		Proposer: c,
@@ -61,7 +61,7 @@ func (c *cluster) leadLeases() (stop func()) {
 }
 
 // wantReleased fails the test unless the guarded claim of n1 is released after a time, and not much earlier.
-func (c *cluster) wantReleased(in time.Duration) {
+func (c *testCluster) wantReleased(in time.Duration) {
 	c.t.Helper()
 	if in > 0 {
 		after(in - time.Millisecond)
@@ -76,15 +76,15 @@ func (c *cluster) wantReleased(in time.Duration) {
 }
 
 func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
-		c.wantReleased(nodeloss.GuardEndTime)
+		c.wantReleased(cluster.GuardEndTime)
 		after(time.Hour)
 		runs := state.FenceRuns(c.store.Read(), "n1")
-		if len(runs) != 1 || runs[0].Kind != nodeloss.FenceByLease || runs[0].Released != 1 {
+		if len(runs) != 1 || runs[0].Kind != cluster.FenceByLease || runs[0].Released != 1 {
 			t.Errorf("the runs are %+v, want one for all that is guarded", runs)
 		}
 	})
@@ -92,33 +92,33 @@ func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
 
 // An earlier leader marked the node down, at a time that this one does not know.
 func TestLeaseLoop_WaitsAgainAfterAChangeOfLeader(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		c.down("n1")
 		stop := c.leadLeases()
-		after(nodeloss.GuardEndTime - time.Second)
+		after(cluster.GuardEndTime - time.Second)
 		stop()
 		stop = c.leadLeases()
 		defer stop()
-		c.wantReleased(nodeloss.GuardEndTime)
+		c.wantReleased(cluster.GuardEndTime)
 	})
 }
 
 func TestLeaseLoop_AReturnBeginsAgain(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
-		after(nodeloss.GuardEndTime - time.Second)
+		after(cluster.GuardEndTime - time.Second)
 		c.register("n1") // between two looks
 		c.down("n1")
-		c.wantReleased(nodeloss.GuardEndTime)
+		c.wantReleased(cluster.GuardEndTime)
 	})
 }
 
 func TestLeaseLoop_HoldsANodeThatIsUp(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		stop := c.leadLeases()
 		defer stop()
@@ -130,7 +130,7 @@ func TestLeaseLoop_HoldsANodeThatIsUp(t *testing.T) {
 }
 
 func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		c.fail["LeaseProof"] = errors.New("no quorum")
 		stop := c.leadLeases()
@@ -149,7 +149,7 @@ func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
 
 // A fence agent that takes long delays no release of another node's claims.
 func TestLeaseLoop_DoesNotWaitForAFenceAgent(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
 		stopFence := c.lead(power("ipmi", &agent{fence: hangs}))
 		defer stopFence()
@@ -157,7 +157,7 @@ func TestLeaseLoop_DoesNotWaitForAFenceAgent(t *testing.T) {
 		defer stop()
 		c.down("n1")
 		c.down("n2")
-		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n2", By: "ann"})
-		c.wantReleased(nodeloss.GuardEndTime)
+		propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n2", By: "ann"})
+		c.wantReleased(cluster.GuardEndTime)
 	})
 }

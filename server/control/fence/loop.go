@@ -15,7 +15,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // Loop fences lost nodes while this server leads.
@@ -110,9 +110,9 @@ func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err erro
 	}
 	defer l.busy.release(nodeID)
 	for _, r := range state.FenceRuns(l.Store.Read(), nodeID) {
-		if r.State == nodeloss.FenceRunning {
-			return true, l.end(ctx, r, nodeloss.FenceEndRequest{
-				Cause:    nodeloss.FenceCauseLeader,
+		if r.State == cluster.FenceRunning {
+			return true, l.end(ctx, r, cluster.FenceEndRequest{
+				Cause:    cluster.FenceCauseLeader,
 				Reason:   "its leader ended before the run did",
 				ExitCode: -1,
 			})
@@ -128,8 +128,8 @@ type lost struct {
 	node   *structs.Node
 	target *state.FenceTarget
 	last   uint64 // the number of its last run
-	claims []*nodeloss.LostClaim
-	others []*nodeloss.FenceMismatch // devices that would cover what is to be released
+	claims []*cluster.LostClaim
+	others []*cluster.FenceMismatch // devices that would cover what is to be released
 }
 
 // look reads what decides about a node. A device is listed if it fences the node and covers what is to be
@@ -146,14 +146,14 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	at.unaccounted = n.Unaccounted
 	for _, r := range state.FenceRuns(tx, n.ID) {
 		at.last = r.Number
-		if r.Epoch == n.Epoch && r.Kind == nodeloss.FenceByAgent {
+		if r.Epoch == n.Epoch && r.Kind == cluster.FenceByAgent {
 			at.runs = append(at.runs, r)
 		}
 	}
 
 	wanted := at.claims
 	if at.order == nil {
-		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c *nodeloss.LostClaim) bool {
+		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c *cluster.LostClaim) bool {
 			return !c.WantsFence()
 		})
 		at.waited = len(wanted) > 0
@@ -169,7 +169,7 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 			at.devices = append(at.devices, d.Name)
 			continue
 		}
-		at.others = append(at.others, &nodeloss.FenceMismatch{Name: d.Name, Reason: reason})
+		at.others = append(at.others, &cluster.FenceMismatch{Name: d.Name, Reason: reason})
 	}
 
 	return at
@@ -206,10 +206,10 @@ func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 		return err
 	}
 
-	return l.end(ctx, run, nodeloss.FenceEndRequest{
-		Cause: nodeloss.FenceCauseNoDevice,
+	return l.end(ctx, run, cluster.FenceEndRequest{
+		Cause: cluster.FenceCauseNoDevice,
 		Reason: structs.Cut("no fence device of the servers matches the node and covers its volumes"+
-			nodeloss.MismatchText(at.others), structs.MaxText),
+			cluster.MismatchText(at.others), structs.MaxText),
 		ExitCode: -1,
 		NextTry:  l.nextTry(s.attempt),
 	})
@@ -233,7 +233,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	l.Logger.Warn("the run of a fence agent has ended", "node_id", at.node.ID, "device", d.Name,
 		"run", run.Number, "proved", result.Proved, "reason", result.Reason)
 
-	p := nodeloss.FenceEndRequest{
+	p := cluster.FenceEndRequest{
 		Proved:   result.Proved,
 		Reason:   structs.Cut(result.Reason, structs.MaxText),
 		Action:   result.Action,
@@ -242,7 +242,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	}
 
 	if !result.Proved {
-		p.Cause = nodeloss.FenceCauseAgent
+		p.Cause = cluster.FenceCauseAgent
 	}
 
 	if result.Proved && d.Scope == fencing.ScopeStorage {
@@ -266,13 +266,13 @@ func (l *Loop) nextTry(attempt int) int64 {
 }
 
 // begin records that a run begins.
-func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss.FenceRun, error) {
-	run := &nodeloss.FenceRun{
+func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*cluster.FenceRun, error) {
+	run := &cluster.FenceRun{
 		NodeID: at.node.ID,
 		Number: at.last + 1,
 	}
 
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceBegin, &cluster.FenceBeginRequest{
 		NodeID:  run.NodeID,
 		Epoch:   at.node.Epoch,
 		Number:  run.Number,
@@ -286,7 +286,7 @@ func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss
 
 // end records the end of a run. A proof that is not recorded would be lost, so it is proposed until this
 // server no longer leads.
-func (l *Loop) end(ctx context.Context, run *nodeloss.FenceRun, p nodeloss.FenceEndRequest) error {
+func (l *Loop) end(ctx context.Context, run *cluster.FenceRun, p cluster.FenceEndRequest) error {
 	p.NodeID = run.NodeID
 	p.Number = run.Number
 	p.Now = l.Now().UnixNano()
@@ -296,14 +296,14 @@ func (l *Loop) end(ctx context.Context, run *nodeloss.FenceRun, p nodeloss.Fence
 			return err
 		})
 	if ctx.Err() == nil {
-		countEnd(cmp.Or(p.Cause, nodeloss.FenceProved))
+		countEnd(cmp.Or(p.Cause, cluster.FenceProved))
 	}
 
 	return ctx.Err()
 }
 
-// countEnd counts a recorded end of a run. result is nodeloss.FenceProved, the cause of a failure, or
-// nodeloss.FenceByLease.
+// countEnd counts a recorded end of a run. result is cluster.FenceProved, the cause of a failure, or
+// cluster.FenceByLease.
 func countEnd(result string) {
 	metrics.IncrCounterWithLabels([]string{"fence", "runs"}, 1,
 		[]metrics.Label{{Name: "result", Value: result}})

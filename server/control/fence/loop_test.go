@@ -20,14 +20,14 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is a log with the state of the servers: n1 is down and has the volumes "fenced" and "held", for
+// testCluster is a log with the state of the servers: n1 is down and has the volumes "fenced" and "held", for
 // which jobs wait at n2.
-type cluster struct {
+type testCluster struct {
 	t     *testing.T
 	store *state.Store
 	fsm   *fsm.FSM
@@ -37,7 +37,7 @@ type cluster struct {
 }
 
 // Propose implements fsm.Proposer.
-func (c *cluster) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+func (c *testCluster) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := errors.Join(ctx.Err(), c.fail[fsm.CommandOf(entry).Name])
@@ -48,7 +48,7 @@ func (c *cluster) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
-func propose[P any](c *cluster, command fsm.Command[P], p *P) {
+func propose[P any](c *testCluster, command fsm.Command[P], p *P) {
 	c.t.Helper()
 	_, err := fsm.Propose(context.Background(), c, command, p)
 	if err != nil {
@@ -59,16 +59,16 @@ func propose[P any](c *cluster, command fsm.Command[P], p *P) {
 	}
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	store := state.New()
-	c := &cluster{
+	c := &testCluster{
 		t:     t,
 		store: store,
 		fsm:   fsm.New(store),
 		index: 100,
 		fail:  map[string]error{},
 	}
-	propose(c, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Second})
+	propose(c, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Second})
 	for i := range 3 {
 		c.register(fmt.Sprint("n", i+1))
 	}
@@ -90,7 +90,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-func (c *cluster) register(id string) {
+func (c *testCluster) register(id string) {
 	c.t.Helper()
 	propose(c, fsm.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{ID: id, Name: id, SecretID: id, Status: structs.NodeReady},
@@ -101,7 +101,7 @@ func (c *cluster) register(id string) {
 	})
 }
 
-func (c *cluster) down(id string) {
+func (c *testCluster) down(id string) {
 	c.t.Helper()
 	p := &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: structs.NodeDown}
 	p.Now = time.Now().UnixNano()
@@ -109,7 +109,7 @@ func (c *cluster) down(id string) {
 }
 
 // use places an allocation that uses a volume, and claims the volume for it.
-func (c *cluster) use(volume, node string) {
+func (c *testCluster) use(volume, node string) {
 	c.t.Helper()
 	job := &structs.Job{
 		ID:         volume + "-" + node,
@@ -141,7 +141,7 @@ func (c *cluster) use(volume, node string) {
 }
 
 // holds returns the volumes that a node holds.
-func (c *cluster) holds(node string) string {
+func (c *testCluster) holds(node string) string {
 	var held []string
 	for _, l := range state.LostClaims(c.store.Read(), node) {
 		held = append(held, l.VolumeID)
@@ -151,14 +151,14 @@ func (c *cluster) holds(node string) string {
 }
 
 // runs returns the runs for n1: device, attempt, state and cause.
-func (c *cluster) runs() (all []string) {
+func (c *testCluster) runs() (all []string) {
 	for _, r := range state.FenceRuns(c.store.Read(), "n1") {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", r.Device, r.Attempt, r.State, r.Cause)))
 	}
 	return all
 }
 
-func (c *cluster) wantRuns(want ...string) {
+func (c *testCluster) wantRuns(want ...string) {
 	c.t.Helper()
 	if got := c.runs(); !slices.Equal(got, want) {
 		c.t.Errorf("the runs are %q, want %q", got, want)
@@ -166,12 +166,12 @@ func (c *cluster) wantRuns(want ...string) {
 }
 
 // lead runs the loop of a leader. stop ends the leadership, as a crash does.
-func (c *cluster) lead(devices ...*Device) (stop func()) {
+func (c *testCluster) lead(devices ...*Device) (stop func()) {
 	return c.leadParallel(1, devices...)
 }
 
 // leadParallel runs the loop of a leader that fences a number of nodes at once.
-func (c *cluster) leadParallel(most int, devices ...*Device) (stop func()) {
+func (c *testCluster) leadParallel(most int, devices ...*Device) (stop func()) {
 	loop := &Loop{
 		Store:       c.store,
 		Proposer:    c,
@@ -208,7 +208,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func virtual(t *testing.T, test func(t *testing.T, c *cluster)) {
+func virtual(t *testing.T, test func(t *testing.T, c *testCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -261,7 +261,7 @@ func hangs(ctx context.Context, _ *state.FenceTarget) fencing.Result {
 }
 
 func TestLoop_ReleasesAfterTheProof(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		proof := make(chan struct{})
 		a := &agent{fence: func(ctx context.Context, n *state.FenceTarget) fencing.Result {
 			<-proof
@@ -288,7 +288,7 @@ func TestLoop_ReleasesAfterTheProof(t *testing.T) {
 }
 
 func TestLoop_FencesOnlyForSomebodyThatWaits(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{
 			{Namespace: structs.DefaultNamespace, VolumeID: "fenced", AllocID: "fenced-n2"},
 		}})
@@ -304,7 +304,7 @@ func TestLoop_FencesOnlyForSomebodyThatWaits(t *testing.T) {
 }
 
 func TestLoop_RetriesWithAGrowingDelay(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		a := &agent{fence: fails}
 		b := &agent{fence: fails}
 		other := &agent{others: true, fence: succeeds}
@@ -335,7 +335,7 @@ func TestLoop_RetriesWithAGrowingDelay(t *testing.T) {
 }
 
 func TestLoop_RecordsThatNoDeviceMatches(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		elsewhere := &Device{Name: "san", Scope: fencing.ScopeStorage, Agent: &agent{covers: "held"}}
 		stop := c.lead(power("ipmi", &agent{others: true}), elsewhere)
 		defer stop()
@@ -348,7 +348,7 @@ func TestLoop_RecordsThatNoDeviceMatches(t *testing.T) {
 
 // An agent ends with the leadership. The next leader says so and tries the device again.
 func TestLoop_ARunEndsWithItsLeader(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		stop := c.lead(power("ipmi", &agent{fence: hangs}))
 		after(time.Minute)
 		stop()
@@ -368,12 +368,12 @@ func TestLoop_ARunEndsWithItsLeader(t *testing.T) {
 
 // An operator orders the fence of another node. Nobody sees two runs at a time.
 func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		stop := c.lead(power("ipmi", &agent{fence: hangs}))
 		after(time.Minute)
 		stop()
 		c.down("n3")
-		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n3", By: "ann"})
+		propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n3", By: "ann"})
 		stop = c.lead(power("ipmi", &agent{fence: hangs}))
 		defer stop()
 		after(2 * interval)
@@ -385,7 +385,7 @@ func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
 }
 
 func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *state.FenceTarget) fencing.Result {
 			c.register("n1")
 			return succeeds(ctx, n)
@@ -400,7 +400,7 @@ func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
 }
 
 func TestLoop_RecordsAProofWhenTheLogIsBack(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		a := &agent{fence: succeeds}
 		c.fail["FenceEnd"] = errors.New("no quorum")
 		stop := c.lead(power("ipmi", a))
@@ -419,7 +419,7 @@ func TestLoop_RecordsAProofWhenTheLogIsBack(t *testing.T) {
 }
 
 func TestLoop_RunsNothingWithoutARecord(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		a := &agent{fence: succeeds}
 		c.fail["FenceBegin"] = errors.New("no quorum")
 		stop := c.lead(power("ipmi", a))
@@ -433,7 +433,7 @@ func TestLoop_RunsNothingWithoutARecord(t *testing.T) {
 
 // The servers stop when many nodes are lost together. An operator may order each run.
 func TestLoop_StopsForAnOperator(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		c.down("n2")
 		c.down("n3")
 		a := &agent{fence: succeeds}
@@ -441,7 +441,7 @@ func TestLoop_StopsForAnOperator(t *testing.T) {
 		defer stop()
 		after(24 * time.Hour)
 		c.wantRuns()
-		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"})
 		after(2 * interval)
 		c.wantRuns("ipmi 1 proved")
 		if got := c.holds("n1"); got != "" || a.runs != 1 {
@@ -455,7 +455,7 @@ func TestLoop_StopsForAnOperator(t *testing.T) {
 
 func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 	for parallel, want := range map[int]int32{0: 1, 1: 1, 2: 2, 3: 3, 9: 3} {
-		virtual(t, func(t *testing.T, c *cluster) {
+		virtual(t, func(t *testing.T, c *testCluster) {
 			for i := range 9 {
 				c.register(fmt.Sprint("up", i))
 			}
@@ -470,7 +470,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 				return succeeds(ctx, n)
 			}}
 			for _, id := range []string{"n2", "n3"} {
-				propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: id, By: "ann"})
+				propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: id, By: "ann"})
 			}
 			stop := c.leadParallel(parallel, power("ipmi", slow))
 			defer stop()
@@ -480,7 +480,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 			}
 			for _, id := range []string{"n1", "n2", "n3"} {
 				runs := state.FenceRuns(c.store.Read(), id)
-				if len(runs) == 0 || runs[0].State != nodeloss.FenceProved {
+				if len(runs) == 0 || runs[0].State != cluster.FenceProved {
 					t.Errorf("%d at once: the runs of %s are %+v", parallel, id, runs)
 				}
 			}
@@ -489,7 +489,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 }
 
 func TestLoop_StorageProofReleasesWhatItCovers(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		san := &Device{Name: "san", Scope: fencing.ScopeStorage, Agent: &agent{covers: "fenced", fence: succeeds}}
 		ipmi := &agent{fence: fails}
 		stop := c.lead(san, power("ipmi", ipmi))
@@ -499,7 +499,7 @@ func TestLoop_StorageProofReleasesWhatItCovers(t *testing.T) {
 		if got := c.holds("n1"); got != "held" || ipmi.runs != 0 {
 			t.Errorf("n1 holds %q, and ipmi ran %d times", got, ipmi.runs)
 		}
-		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"})
 		after(2 * interval)
 		c.wantRuns("san 1 proved", "ipmi 2 failed agent")
 	})

@@ -10,11 +10,11 @@ import (
 	"berth/fsm"
 	"berth/server/fencing"
 	"berth/state"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		sink := metrics.NewInmemSink(24*time.Hour, 24*time.Hour)
 		if _, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink); err != nil {
 			t.Fatal(err)
@@ -25,18 +25,18 @@ func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
 		stopLease := c.leadLeases()
 		defer stopLease()
 		c.down("n1")
-		after(nodeloss.GuardEndTime + interval)
+		after(cluster.GuardEndTime + interval)
 		a := &agent{}
 		stop := c.lead(power("ipmi", a))
 		defer stop()
 		for _, outcome := range []func(context.Context, *state.FenceTarget) fencing.Result{fails, succeeds} {
 			a.fence = outcome
-			propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
+			propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"})
 			after(2 * interval)
 		}
 
 		seen := sink.Data()[0]
-		for _, result := range []string{nodeloss.FenceCauseAgent, nodeloss.FenceProved, nodeloss.FenceByLease} {
+		for _, result := range []string{cluster.FenceCauseAgent, cluster.FenceProved, cluster.FenceByLease} {
 			if got := seen.Counters["fence.runs;result="+result].Count; got != 1 {
 				t.Errorf("%d runs with the result %s, want 1", got, result)
 			}

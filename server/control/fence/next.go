@@ -3,16 +3,16 @@ package fence
 import (
 	"slices"
 
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // situation is all that decides about a node that is down.
 type situation struct {
-	order   *nodeloss.FenceOrder // nil: no operator ordered a run
-	runs    []*nodeloss.FenceRun // of the agents, in the epoch of the node, all ended, the oldest first
-	devices []string             // that fence the node and cover a claim that is to be released, in order
-	waited  bool                 // somebody waits for a volume that a proof releases
-	braked  bool                 // see state.FenceBrake
+	order   *cluster.FenceOrder // nil: no operator ordered a run
+	runs    []*cluster.FenceRun // of the agents, in the epoch of the node, all ended, the oldest first
+	devices []string            // that fence the node and cover a claim that is to be released, in order
+	waited  bool                // somebody waits for a volume that a proof releases
+	braked  bool                // see state.FenceBrake
 	// unaccounted: the node has not reported its volumes since a restore of the state. It may have come back
 	// after the snapshot, so the restored row of its loss counts for nothing.
 	unaccounted bool
@@ -76,8 +76,8 @@ func (s situation) attempt() (number int, due int64) {
 // untried returns the devices that an attempt has not tried. A device whose run a leader left is tried again.
 func (s situation) untried(attempt int) []string {
 	return slices.DeleteFunc(slices.Clone(s.devices), func(device string) bool {
-		return slices.ContainsFunc(s.runs, func(r *nodeloss.FenceRun) bool {
-			return r.Attempt == attempt && r.Device == device && r.Cause != nodeloss.FenceCauseLeader
+		return slices.ContainsFunc(s.runs, func(r *cluster.FenceRun) bool {
+			return r.Attempt == attempt && r.Device == device && r.Cause != cluster.FenceCauseLeader
 		})
 	})
 }

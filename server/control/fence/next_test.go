@@ -3,27 +3,27 @@ package fence
 import (
 	"testing"
 
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 func TestNext(t *testing.T) {
 	const later = 100
-	run := func(attempt int, device, state string, changes ...func(*nodeloss.FenceRun)) *nodeloss.FenceRun {
-		r := &nodeloss.FenceRun{Attempt: attempt, Device: device, State: state}
+	run := func(attempt int, device, state string, changes ...func(*cluster.FenceRun)) *cluster.FenceRun {
+		r := &cluster.FenceRun{Attempt: attempt, Device: device, State: state}
 		for _, change := range changes {
 			change(r)
 		}
 		return r
 	}
-	ends := func(r *nodeloss.FenceRun) { r.NextTry = later }
-	ahead := func(by int64) func(*nodeloss.FenceRun) {
-		return func(r *nodeloss.FenceRun) { r.NextTry = int64(retry.Max) + by }
+	ends := func(r *cluster.FenceRun) { r.NextTry = later }
+	ahead := func(by int64) func(*cluster.FenceRun) {
+		return func(r *cluster.FenceRun) { r.NextTry = int64(retry.Max) + by }
 	}
-	left := func(r *nodeloss.FenceRun) { r.Cause = nodeloss.FenceCauseLeader }
-	failed := nodeloss.FenceFailed
-	order := &nodeloss.FenceOrder{After: 2}
+	left := func(r *cluster.FenceRun) { r.Cause = cluster.FenceCauseLeader }
+	failed := cluster.FenceFailed
+	order := &cluster.FenceOrder{After: 2}
 	both := []string{"a", "b"}
-	type runs = []*nodeloss.FenceRun
+	type runs = []*cluster.FenceRun
 	for name, c := range map[string]struct {
 		at   situation
 		now  int64

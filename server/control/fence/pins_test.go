@@ -14,7 +14,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 	"berth/test/kit"
 )
 
@@ -37,13 +37,13 @@ func ipmi(t *testing.T) (device *fencing.Device, input string) {
 	}, input
 }
 
-func (c *cluster) pin(node string, pins map[string]string) {
+func (c *testCluster) pin(node string, pins map[string]string) {
 	c.t.Helper()
-	propose(c, fsm.FencePins, &nodeloss.NodeFencePinRequest{NodeID: node, Pins: pins, By: "ann"})
+	propose(c, fsm.FencePins, &cluster.NodeFencePinRequest{NodeID: node, Pins: pins, By: "ann"})
 }
 
 // step takes a step of a leader with a device.
-func (c *cluster) step(device *fencing.Device) {
+func (c *testCluster) step(device *fencing.Device) {
 	c.t.Helper()
 	l := &Loop{
 		Store:    c.store,
@@ -113,7 +113,7 @@ func TestLoop_ProvesNothingWithoutAPin(t *testing.T) {
 
 // TestLoop_ReadsThePinsForEachRun: a pin that root gives after a failed attempt counts for the next one.
 func TestLoop_ReadsThePinsForEachRun(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
+	virtual(t, func(t *testing.T, c *testCluster) {
 		needs := &needsPin{}
 		stop := c.lead(&Device{Name: "ipmi", Scope: fencing.ScopePower, Agent: needs})
 		defer stop()
@@ -121,7 +121,7 @@ func TestLoop_ReadsThePinsForEachRun(t *testing.T) {
 		c.wantRuns("1 failed no-device")
 		c.pin("n1", map[string]string{"bmc": "10.0.9.1"})
 		synctest.Wait()
-		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		propose(c, fsm.FenceOrdered, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"})
 		after(2 * interval)
 		c.wantRuns("1 failed no-device", "ipmi 2 proved")
 	})

@@ -6,11 +6,11 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/structs/nodeloss"
+	"berth/structs/cluster"
 )
 
 // restored makes the state of the servers one that was restored from a snapshot.
-func (c *cluster) restored() {
+func (c *testCluster) restored() {
 	c.t.Helper()
 	c.index++
 	err := c.store.Write(c.index, func(tx *state.WriteTx) error {
@@ -24,8 +24,8 @@ func (c *cluster) restored() {
 
 // A node that was down in the snapshot may be up. It has not sent its first heartbeat when the loop begins.
 func TestLoop_FencesNoNodeByItselfThatHasNotReportedSinceARestore(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
-		order := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"}
+	virtual(t, func(t *testing.T, c *testCluster) {
+		order := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"}
 		propose(c, fsm.FenceOrdered, order)
 		c.restored()
 		a := &agent{fence: succeeds}

@@ -10,7 +10,7 @@ import (
 	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Loop stores the configuration of the scheduler that the server's own configuration has, if none is stored.
@@ -18,7 +18,7 @@ type Loop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
-	Config   admin.SchedulerConfiguration
+	Config   cluster.SchedulerConfiguration
 	Retry    backoff.Backoff
 }
 
@@ -29,7 +29,7 @@ func (s Loop) Run(ctx context.Context) {
 			return
 		}
 
-		request := &admin.SchedulerConfigRequest{
+		request := &cluster.SchedulerConfigRequest{
 			Config:       s.Config,
 			CAS:          true, // another may be stored meanwhile
 			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},

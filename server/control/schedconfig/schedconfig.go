@@ -2,7 +2,7 @@
 // first leader stores.
 package schedconfig
 
-import "berth/structs/admin"
+import "berth/structs/cluster"
 
 // SchedulerSettings are the `default_scheduler_config` block of a server. A setting that it leaves out has
 // its default.
@@ -24,7 +24,7 @@ type Preemption struct {
 
 // DefaultSchedulerSettings returns the settings of a server without the block.
 func DefaultSchedulerSettings() SchedulerSettings {
-	d := admin.DefaultSchedulerConfiguration()
+	d := cluster.DefaultSchedulerConfiguration()
 	return SchedulerSettings{
 		Algorithm: d.SchedulerAlgorithm,
 		Preemption: Preemption{
@@ -37,13 +37,13 @@ func DefaultSchedulerSettings() SchedulerSettings {
 }
 
 // Row returns the settings as the row that the first leader stores.
-func (c *SchedulerSettings) Row() admin.SchedulerConfiguration {
-	return admin.SchedulerConfiguration{
+func (c *SchedulerSettings) Row() cluster.SchedulerConfiguration {
+	return cluster.SchedulerConfiguration{
 		SchedulerAlgorithm:            c.Algorithm,
 		MemoryOversubscriptionEnabled: c.MemoryOversubscription,
 		RejectJobRegistration:         c.RejectJobRegistration,
 		PauseEvalBroker:               c.PauseEvalBroker,
-		PreemptionConfig: admin.PreemptionConfig{
+		PreemptionConfig: cluster.PreemptionConfig{
 			SystemSchedulerEnabled:   c.Preemption.System,
 			SysBatchSchedulerEnabled: c.Preemption.SysBatch,
 			BatchSchedulerEnabled:    c.Preemption.Batch,

@@ -14,7 +14,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // Loop replaces the plain secrets of volumes and attachments by encrypted ones, in bounded entries. The rows
@@ -65,7 +65,7 @@ func (l Loop) Step(ctx context.Context) error {
 			break
 		}
 
-		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &admin.SecretsSealRequest{Rows: rows})
+		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &cluster.SecretsSealRequest{Rows: rows})
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (l Loop) Step(ctx context.Context) error {
 		return nil
 	}
 
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &admin.SecretsSealedRequest{
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &cluster.SecretsSealedRequest{
 		Now: time.Now().UnixNano(),
 	})
 	if structs.IsKind(err, structs.KindConflict) {
@@ -94,10 +94,10 @@ func (l Loop) Step(ctx context.Context) error {
 }
 
 // nextRows encrypts the secrets of the next rows that have plain ones.
-func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
+func (l Loop) nextRows() (rows []*cluster.SealedRow, err error) {
 	tx := l.Store.Read()
 	for v := range trust.PlainVolumes(tx) {
-		row := &admin.SealedRow{
+		row := &cluster.SealedRow{
 			Namespace: v.Namespace,
 			VolumeID:  v.ID,
 			// The entry replaces the secrets of this version of the row only.
@@ -110,13 +110,13 @@ func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
 		}
 
 		rows = append(rows, row)
-		if err != nil || len(rows) == admin.MaxSealedRows {
+		if err != nil || len(rows) == cluster.MaxSealedRows {
 			return rows, err
 		}
 	}
 
 	for a := range trust.PlainAttachments(tx) {
-		row := &admin.SealedRow{
+		row := &cluster.SealedRow{
 			Namespace:   a.Namespace,
 			VolumeID:    a.VolumeID,
 			NodeID:      a.NodeID,
@@ -125,7 +125,7 @@ func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
 
 		row.Secrets, err = l.seal(a.Namespace, a.VolumeID, a.Secrets)
 		rows = append(rows, row)
-		if err != nil || len(rows) == admin.MaxSealedRows {
+		if err != nil || len(rows) == cluster.MaxSealedRows {
 			return rows, err
 		}
 	}

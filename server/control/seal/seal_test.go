@@ -19,11 +19,11 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-// cluster is the log and the state of one server.
-type cluster struct {
+// testCluster is the log and the state of one server.
+type testCluster struct {
 	t       *testing.T
 	store   *state.Store
 	fsm     *fsm.FSM
@@ -35,7 +35,7 @@ type cluster struct {
 }
 
 // Propose implements fsm.Proposer.
-func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	if c.fail != nil {
 		return 0, nil, c.fail
 	}
@@ -46,9 +46,9 @@ func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) 
 }
 
 // newCluster has volumes with plain secrets, each attached to a node.
-func newCluster(t *testing.T, volumes int) *cluster {
+func newCluster(t *testing.T, volumes int) *testCluster {
 	store := state.New()
-	c := &cluster{t: t, store: store, fsm: fsm.New(store), index: 100, keys: &keyring.Ring{}}
+	c := &testCluster{t: t, store: store, fsm: fsm.New(store), index: 100, keys: &keyring.Ring{}}
 	for i := range volumes {
 		id := fmt.Sprintf("v%03d", i)
 		c.putVolume(id)
@@ -67,7 +67,7 @@ func newCluster(t *testing.T, volumes int) *cluster {
 }
 
 // putVolume stores a volume with a plain secret.
-func (c *cluster) putVolume(id string) {
+func (c *testCluster) putVolume(id string) {
 	c.t.Helper()
 	_, err := fsm.Propose(c.t.Context(), c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
@@ -81,11 +81,11 @@ func (c *cluster) putVolume(id string) {
 	require.NoError(c.t, err)
 }
 
-func (c *cluster) loop() seal.Loop {
+func (c *testCluster) loop() seal.Loop {
 	return seal.Loop{Store: c.store, Proposer: c, Keys: c.keys, Logger: hclog.NewNullLogger()}
 }
 
-func (c *cluster) addKey() {
+func (c *testCluster) addKey() {
 	c.t.Helper()
 	before := c.entries
 	_, err := fsm.Propose(c.t.Context(), c, fsm.RootKeyAdd, keyringtest.Row("k1"))
@@ -94,7 +94,7 @@ func (c *cluster) addKey() {
 	keyringtest.Use(c.t, c.keys, "k1")
 }
 
-func (c *cluster) plainRows() int {
+func (c *testCluster) plainRows() int {
 	tx := c.store.Read()
 	volumes := slices.Collect(trust.PlainVolumes(tx))
 	attachments := slices.Collect(trust.PlainAttachments(tx))
@@ -102,7 +102,7 @@ func (c *cluster) plainRows() int {
 }
 
 func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
-	const volumes = admin.MaxSealedRows + 10
+	const volumes = cluster.MaxSealedRows + 10
 	c := newCluster(t, volumes)
 	require.Equal(t, 2*volumes, c.plainRows())
 	require.NoError(t, c.loop().Step(t.Context()))
@@ -112,7 +112,7 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	require.NoError(t, c.loop().Step(t.Context()))
 	require.Zero(t, c.plainRows())
 	require.Equal(t, []string{"SecretsSeal", "SecretsSeal", "SecretsSeal", "SecretsSealed"}, c.entries)
-	require.Less(t, c.largest, admin.MaxSealedRows*400)
+	require.Less(t, c.largest, cluster.MaxSealedRows*400)
 	tx := c.store.Read()
 	mark := trust.SecretsMark(tx)
 	require.Equal(t, c.index, mark.ModifyIndex)

@@ -23,11 +23,11 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
-// cluster is a leader with a root key, whose loop runs in a bubble of virtual time.
-type cluster struct {
+// testCluster is a leader with a root key, whose loop runs in a bubble of virtual time.
+type testCluster struct {
 	t     *testing.T
 	store *state.Store
 	raft  *endpointstest.FakeRaft
@@ -35,9 +35,9 @@ type cluster struct {
 	roots int
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	store := state.New()
-	return &cluster{
+	return &testCluster{
 		t:     t,
 		store: store,
 		raft:  &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100},
@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 }
 
-func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
+func propose[P any](c *testCluster, command fsm.Command[P], payload *P) {
 	c.t.Helper()
 	_, err := fsm.Propose(c.t.Context(), c.raft, command, payload)
 	if err != nil {
@@ -54,7 +54,7 @@ func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
 }
 
 // rotateRoot makes another root key, which this server opens.
-func (c *cluster) rotateRoot() {
+func (c *testCluster) rotateRoot() {
 	c.t.Helper()
 	was := c.ring.Active()
 	c.roots++
@@ -66,7 +66,7 @@ func (c *cluster) rotateRoot() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	propose(c, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
+	propose(c, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: []byte{1},
 		KEK:     "kek",
@@ -76,7 +76,7 @@ func (c *cluster) rotateRoot() {
 }
 
 // run runs the loop until the end of the test.
-func (c *cluster) run() {
+func (c *testCluster) run() {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -96,7 +96,7 @@ func (c *cluster) run() {
 }
 
 // public is an answer with the public keys, as another party keeps it.
-func (c *cluster) public() map[string]*access.SigningKey {
+func (c *testCluster) public() map[string]*access.SigningKey {
 	keys := map[string]*access.SigningKey{}
 	for k := range signkeys.Keys(c.store.Read()) {
 		keys[k.KeyID] = k
@@ -105,7 +105,7 @@ func (c *cluster) public() map[string]*access.SigningKey {
 }
 
 // token is an identity that the active key of an algorithm signs now, with the longest life.
-func (c *cluster) token(algorithm string) string {
+func (c *testCluster) token(algorithm string) string {
 	c.t.Helper()
 	key := signkeys.Active(c.store.Read(), algorithm)
 	if key == nil {
@@ -273,13 +273,13 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.rotateRoot()
-		row := &admin.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
+		row := &cluster.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
 		l := Loop{
 			Store:    c.store,
 			Proposer: c.raft,
 			Keys:     c.ring,
 			Clock: clock.New(func() boottime.Instant { return 0 },
-				func() *admin.ClusterTime { return row }),
+				func() *cluster.ClusterTime { return row }),
 			RotateAfter: idtoken.DefaultSettings().RotateAfter,
 			Logger:      hclog.NewNullLogger(),
 		}

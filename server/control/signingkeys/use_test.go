@@ -16,7 +16,7 @@ import (
 )
 
 // place places an allocation whose task has the default identity.
-func (c *cluster) place(id string, edit func(*structs.WorkloadIdentity)) {
+func (c *testCluster) place(id string, edit func(*structs.WorkloadIdentity)) {
 	c.t.Helper()
 	i := &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Audience: []string{structs.DefaultAudience}}
 	edit(i)
@@ -32,11 +32,11 @@ func (c *cluster) place(id string, edit func(*structs.WorkloadIdentity)) {
 	}}})
 }
 
-func (c *cluster) end(id string) {
+func (c *testCluster) end(id string) {
 	c.plan("job-"+id, &structs.Plan{Stop: []*structs.PlanStop{{AllocID: id, ClientStatus: structs.AllocLost}}})
 }
 
-func (c *cluster) plan(jobID string, p *structs.Plan) {
+func (c *testCluster) plan(jobID string, p *structs.Plan) {
 	c.t.Helper()
 	job := state.Job(c.store.Read(), "default", jobID)
 	p.Eval = endpointstest.EvalOf(job, structs.TriggerJobRegister, 1)

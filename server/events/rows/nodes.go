@@ -8,9 +8,8 @@ import (
 	"berth/server/events/ring"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
-	"berth/structs/nodeloss"
 )
 
 func node(c change[structs.Node]) []ring.Made {
@@ -49,7 +48,7 @@ func nodeReason(c change[structs.Node]) string {
 	return n.Events[newest].Message
 }
 
-func nodePool(c change[admin.NodePool]) []ring.Made {
+func nodePool(c change[cluster.NodePool]) []ring.Made {
 	p := c.row()
 	return one(c, "NodePool", event.Event{
 		Topic: event.NodePool,
@@ -86,7 +85,7 @@ func aclRole(c change[access.Role]) []ring.Made {
 	})
 }
 
-func fenceRun(c change[nodeloss.FenceRun]) []ring.Made {
+func fenceRun(c change[cluster.FenceRun]) []ring.Made {
 	r := c.row()
 	kind := "FenceBegun"
 	reason := r.Reason
@@ -94,11 +93,11 @@ func fenceRun(c change[nodeloss.FenceRun]) []ring.Made {
 	case c.isGone():
 		kind = "FenceDeleted"
 		reason = ""
-	case r.State == nodeloss.FenceProved:
+	case r.State == cluster.FenceProved:
 		kind = "FenceProved"
-	case r.State == nodeloss.FenceFailed:
+	case r.State == cluster.FenceFailed:
 		kind = "FenceFailed"
-	case r.State == nodeloss.FenceVoid:
+	case r.State == cluster.FenceVoid:
 		kind = "FenceVoid"
 	default:
 		reason = cmp.Or(reason, r.Why)
@@ -112,7 +111,7 @@ func fenceRun(c change[nodeloss.FenceRun]) []ring.Made {
 	})
 }
 
-func fenceOrder(c change[nodeloss.FenceOrder]) []ring.Made {
+func fenceOrder(c change[cluster.FenceOrder]) []ring.Made {
 	o := c.row()
 	reason := o.Why
 	if c.isGone() {
@@ -127,7 +126,7 @@ func fenceOrder(c change[nodeloss.FenceOrder]) []ring.Made {
 	})
 }
 
-func wrongClock(c change[admin.WrongClock]) []ring.Made {
+func wrongClock(c change[cluster.WrongClock]) []ring.Made {
 	w := c.row()
 	reason := w.String()
 	if c.isGone() {

@@ -15,9 +15,8 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
-	"berth/structs/nodeloss"
 	"berth/structs/storage"
 )
 
@@ -120,7 +119,7 @@ func TestMake_HasNoSecretInAPayload(t *testing.T) {
 		{schema.Allocs, filled[structs.Allocation]()},
 		{schema.Deployments, filled[structs.Deployment]()},
 		{schema.Nodes, filled[structs.Node]()},
-		{schema.NodePools, filled[admin.NodePool]()},
+		{schema.NodePools, filled[cluster.NodePool]()},
 		{schema.Volumes, volume},
 		{schema.Volumes, host},
 		{schema.Plugins, filled[structs.CSIPluginRow]()},
@@ -131,9 +130,9 @@ func TestMake_HasNoSecretInAPayload(t *testing.T) {
 		{schema.Attachments, filled[structs.CSIAttachment]()},
 		{schema.Instances, filled[structs.CSIPluginInstance]()},
 		{schema.Snapshots, filled[storage.VolumeSnapshot]()},
-		{schema.FenceRuns, filled[nodeloss.FenceRun]()},
-		{schema.FenceOrders, filled[nodeloss.FenceOrder]()},
-		{schema.WrongClocks, filled[admin.WrongClock]()},
+		{schema.FenceRuns, filled[cluster.FenceRun]()},
+		{schema.FenceOrders, filled[cluster.FenceOrder]()},
+		{schema.WrongClocks, filled[cluster.WrongClock]()},
 	} {
 		alloc, ok := c.row.(*structs.Allocation)
 		if ok {

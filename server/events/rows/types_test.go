@@ -9,9 +9,8 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/event"
-	"berth/structs/nodeloss"
 	"berth/structs/storage"
 )
 
@@ -67,7 +66,7 @@ func changesOfNodes() []aChange {
 	node := &structs.Node{ID: "n", SchedulingEligibility: structs.NodeEligible}
 	drained := changed(node, func(n *structs.Node) { n.DrainStrategy = &structs.DrainStrategy{} })
 	ineligible := changed(node, func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible })
-	pool := &admin.NodePool{Name: "p"}
+	pool := &cluster.NodePool{Name: "p"}
 	token := &access.Token{AccessorID: "t"}
 	policy := &access.Policy{Name: "p"}
 	role := &access.Role{ID: "r"}
@@ -90,26 +89,26 @@ func changesOfNodes() []aChange {
 
 // changesOfFences have the types about fences.
 func changesOfFences() []aChange {
-	run := &nodeloss.FenceRun{NodeID: "n", State: nodeloss.FenceRunning}
-	ended := func(state string) *nodeloss.FenceRun {
-		return changed(run, func(r *nodeloss.FenceRun) { r.State = state })
+	run := &cluster.FenceRun{NodeID: "n", State: cluster.FenceRunning}
+	ended := func(state string) *cluster.FenceRun {
+		return changed(run, func(r *cluster.FenceRun) { r.State = state })
 	}
-	order := &nodeloss.FenceOrder{NodeID: "n"}
+	order := &cluster.FenceOrder{NodeID: "n"}
 	return []aChange{
 		{schema.FenceOrders, "C", nil, order, event.Fence, "FenceOrdered"},
 		{schema.FenceOrders, "C", order, nil, event.Fence, "FenceOrderEnded"},
 		{schema.FenceRuns, "C", nil, run, event.Fence, "FenceBegun"},
-		{schema.FenceRuns, "C", run, ended(nodeloss.FenceProved), event.Fence, "FenceProved"},
-		{schema.FenceRuns, "C", run, ended(nodeloss.FenceFailed), event.Fence, "FenceFailed"},
-		{schema.FenceRuns, "C", run, ended(nodeloss.FenceVoid), event.Fence, "FenceVoid"},
+		{schema.FenceRuns, "C", run, ended(cluster.FenceProved), event.Fence, "FenceProved"},
+		{schema.FenceRuns, "C", run, ended(cluster.FenceFailed), event.Fence, "FenceFailed"},
+		{schema.FenceRuns, "C", run, ended(cluster.FenceVoid), event.Fence, "FenceVoid"},
 		{schema.FenceRuns, "C", run, nil, event.Fence, "FenceDeleted"},
 	}
 }
 
 // changesOfServers have the types about servers.
 func changesOfServers() []aChange {
-	wrong := &admin.WrongClock{ServerID: "i", Server: "s.global", Ahead: time.Hour}
-	worse := changed(wrong, func(c *admin.WrongClock) { c.Ahead = 2 * time.Hour })
+	wrong := &cluster.WrongClock{ServerID: "i", Server: "s.global", Ahead: time.Hour}
+	worse := changed(wrong, func(c *cluster.WrongClock) { c.Ahead = 2 * time.Hour })
 	return []aChange{
 		{schema.WrongClocks, "C", nil, wrong, event.Clock, "ClockWrong"},
 		{schema.WrongClocks, "C", wrong, worse, event.Clock, "ClockWrong"},
@@ -245,9 +244,9 @@ func TestMake_TellsNoFormerReason(t *testing.T) {
 	})
 	cut := &storage.VolumeSnapshot{
 		Name: "s", Progress: storage.Progress{State: storage.SnapshotFailed, Reason: "former"}}
-	order := &nodeloss.FenceOrder{NodeID: "n", Why: "former"}
-	run := &nodeloss.FenceRun{NodeID: "n", State: nodeloss.FenceRunning, Why: "former"}
-	proved := changed(run, func(r *nodeloss.FenceRun) { r.State = nodeloss.FenceProved })
+	order := &cluster.FenceOrder{NodeID: "n", Why: "former"}
+	run := &cluster.FenceRun{NodeID: "n", State: cluster.FenceRunning, Why: "former"}
+	proved := changed(run, func(r *cluster.FenceRun) { r.State = cluster.FenceProved })
 	for _, c := range []aChange{
 		{schema.Instances, "C", instance, nil, event.Instance, "InstanceDeregistered"},
 		{schema.FenceOrders, "C", order, nil, event.Fence, "FenceOrderEnded"},

@@ -15,7 +15,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
@@ -111,7 +111,7 @@ func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
 	w := newWorld(t)
 	clocks := func(ahead time.Duration) {
 		w.write("", func(tx *mvcc.WriteTx) error {
-			schema.ClusterTimes.Put(tx, &admin.ClusterTime{Time: hour, Ahead: ahead})
+			schema.ClusterTimes.Put(tx, &cluster.ClusterTime{Time: hour, Ahead: ahead})
 			return nil
 		})
 	}

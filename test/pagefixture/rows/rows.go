@@ -16,7 +16,7 @@ import (
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/structs/admin"
+	"berth/structs/cluster"
 )
 
 // leader is a server that leads and has applied all entries. It answers reads alone.
@@ -52,6 +52,6 @@ func (c Cluster) NewAPI() (h http.Handler, end func(), err error) {
 // alone is the health of a cluster that has one server, which is healthy.
 type alone struct{ core.Autopilot }
 
-func (alone) Health() (*admin.AutopilotHealthResponse, error) {
-	return &admin.AutopilotHealthResponse{Healthy: true}, nil
+func (alone) Health() (*cluster.AutopilotHealthResponse, error) {
+	return &cluster.AutopilotHealthResponse{Healthy: true}, nil
 }

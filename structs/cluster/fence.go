@@ -1,4 +1,4 @@
-package nodeloss
+package cluster
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package gossipkey_test
+package cluster_test
 
 import (
 	"encoding/base64"
@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/gossipkey"
+	"berth/structs/cluster"
 )
 
 func TestNew_MakesADifferentKeyOf32BytesEachTime(t *testing.T) {
-	first := gossipkey.New()
-	key, err := gossipkey.Parse("the key", first)
-	if err != nil || len(key) != 32 || first == gossipkey.New() {
+	first := cluster.NewGossipKey()
+	key, err := cluster.ParseGossipKey("the key", first)
+	if err != nil || len(key) != 32 || first == cluster.NewGossipKey() {
 		t.Errorf("got %d bytes, error %v", len(key), err)
 	}
 }
@@ -34,7 +34,7 @@ func TestParse_TakesKeysOfAES(t *testing.T) {
 		"Y2FuYXJ5LW9mLTE2LWJ5dB==":             "no base64", // bits behind the end
 		encode([]byte(canary + canary + "xx")): "a key of 34 bytes",
 	} {
-		_, err := gossipkey.Parse("server: encrypt", text)
+		_, err := cluster.ParseGossipKey("server: encrypt", text)
 		if want == "" {
 			if err != nil {
 				t.Errorf("%q: %v", text, err)
@@ -46,7 +46,7 @@ func TestParse_TakesKeysOfAES(t *testing.T) {
 			shown = err.Error()
 		}
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(shown, want) ||
-			!strings.Contains(shown, "server: encrypt") || !strings.Contains(shown, gossipkey.Generate) {
+			!strings.Contains(shown, "server: encrypt") || !strings.Contains(shown, cluster.GossipKeyCommand) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 		if strings.Contains(shown, "canary") || strings.Contains(shown, encode([]byte("can"))) {

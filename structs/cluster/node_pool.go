@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 import (
 	"berth/structs"

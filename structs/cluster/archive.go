@@ -1,4 +1,4 @@
-package admin
+package cluster
 
 // ArchiveState tells how the archives of the state are. The leader shows it among the facts of its agent.
 type ArchiveState string

@@ -1,10 +1,10 @@
-package admin
+package cluster
 
 import "berth/structs"
 
 // The methods that have neither parameters nor a result.
 var (
-	// Each server answers StatusPing itself.
+	// StatusPing server answers StatusPing itself.
 	StatusPing = structs.Read[structs.QueryRequest, structs.Empty]("Status.Ping")
 	SystemGC   = structs.Write[structs.WriteRequest, structs.Empty]("System.GarbageCollect")
 )
