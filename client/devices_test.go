@@ -13,7 +13,6 @@ import (
 	"berth/client/assembly"
 	"berth/client/devices"
 	"berth/client/hooks"
-	"berth/client/hooks/device"
 	"berth/structs"
 	"berth/structs/capacity"
 )
@@ -36,7 +35,7 @@ func reservesDevices(made assembly.Parts, env *hooks.AllocEnv, task *structs.Tas
 		ids := strings.Join(held[0].DeviceIDs, ",")
 		return &devices.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
 	}
-	h := device.New(device.Config{
+	h := devices.NewHook(devices.HookConfig{
 		Reserve:  reserve,
 		Holder:   made.Holds.DeviceHolder,
 		Progress: made.Progress,
@@ -156,7 +155,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 				}
 				return &devices.Reservation{Env: map[string]string{"DEVICES": held[0].DeviceIDs[0]}}, nil
 			}
-			h := device.New(device.Config{
+			h := devices.NewHook(devices.HookConfig{
 				Reserve:  reserve,
 				Holder:   made.Holds.DeviceHolder,
 				Progress: made.Progress,

@@ -26,7 +26,6 @@ import (
 	"berth/client/handover"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
-	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/identities"
 	"berth/client/hooks/network"
@@ -343,7 +342,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 // taskParts are the parts of the node that the hooks of its tasks share.
 type taskParts struct {
 	supervisors csihooks.SupervisorConfig
-	reserve     device.Reserve
+	reserve     devices.Reserve
 	logins      *logins
 	signed      *identities.Manager
 	using       csihooks.VolumesConfig
@@ -376,7 +375,7 @@ func (of taskParts) csiHooks(env *hooks.AllocEnv, task *structs.Task) (list []ho
 // the variables of the other hooks.
 func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
-	reserving := device.Config{
+	reserving := devices.HookConfig{
 		Reserve:  of.reserve,
 		Holder:   p.Holds.DeviceHolder,
 		Progress: p.Progress,
@@ -411,7 +410,7 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 
 		list = append(list, meshHooks(p, env, task)...)
 		list = append(list, of.logins.hooks(env, task)...)
-		if h := device.New(reserving, env, task); h != nil {
+		if h := devices.NewHook(reserving, env, task); h != nil {
 			list = append(list, h)
 		}
 

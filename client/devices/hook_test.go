@@ -1,4 +1,4 @@
-package device
+package devices
 
 import (
 	"context"
@@ -10,22 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a task with a device, and the parts of the agent that its hook calls.
 type fixture struct {
 	env         *hooks.TaskEnv
 	asked       []*structs.AllocatedDeviceResource
 	askedFor    string
-	reservation *devices.Reservation
+	reservation *Reservation
 	err         error
 	holders     []string // the answers, one after the other; then none
 	said        []string
@@ -45,17 +40,17 @@ func newFixture() *fixture {
 			Task:     task,
 			Config:   &driver.TaskConfig{Env: map[string]string{"PATH": "/bin"}},
 		},
-		reservation: &devices.Reservation{},
+		reservation: &Reservation{},
 	}
 	f.env.Emit = func(e *structs.TaskEvent) { f.events = append(f.events, e) }
 	return f
 }
 
-func (f *fixture) config() Config {
-	return Config{
+func (f *fixture) config() HookConfig {
+	return HookConfig{
 		Reserve: func(
 			_ context.Context, alloc string, held []*structs.AllocatedDeviceResource,
-		) (*devices.Reservation, error) {
+		) (*Reservation, error) {
 			f.asked = held
 			f.askedFor = alloc
 			return f.reservation, f.err
@@ -73,12 +68,12 @@ func (f *fixture) config() Config {
 }
 
 func (f *fixture) up(ctx context.Context) error {
-	return New(f.config(), f.env.AllocEnv, f.env.Task).Up(ctx, f.env)
+	return NewHook(f.config(), f.env.AllocEnv, f.env.Task).Up(ctx, f.env)
 }
 
-func TestNew_IsNilWithoutDevices(t *testing.T) {
+func TestNewHook_IsNilWithoutDevices(t *testing.T) {
 	f := newFixture()
-	if New(f.config(), f.env.AllocEnv, &structs.Task{Name: "other"}) != nil {
+	if NewHook(f.config(), f.env.AllocEnv, &structs.Task{Name: "other"}) != nil {
 		t.Error("a task without devices has a hook for them")
 	}
 }
@@ -86,10 +81,10 @@ func TestNew_IsNilWithoutDevices(t *testing.T) {
 func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
 	f := newFixture()
 	f.env.Task.Env = map[string]string{"SAME": "1"}
-	f.reservation = &devices.Reservation{
+	f.reservation = &Reservation{
 		Env:     map[string]string{"VISIBLE": "0", "SAME": "1"},
-		Mounts:  []devices.Mount{{TaskPath: "/lib/gpu", HostPath: "/opt/gpu", ReadOnly: true}},
-		Devices: []devices.DeviceFile{{TaskPath: "/dev/gpu", HostPath: "/dev/gpu0", Permissions: "rw"}},
+		Mounts:  []Mount{{TaskPath: "/lib/gpu", HostPath: "/opt/gpu", ReadOnly: true}},
+		Devices: []DeviceFile{{TaskPath: "/dev/gpu", HostPath: "/dev/gpu0", Permissions: "rw"}},
 	}
 	if err := f.up(t.Context()); err != nil {
 		t.Fatal(err)

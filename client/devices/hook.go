@@ -1,7 +1,4 @@
-// Package device gives a task its devices before it starts: the device files, mounts and variables that
-// the device plugins name. A task waits while an earlier allocation of this node, which is about to end, has
-// one of the devices: the servers give a device on when they stop an allocation, not when it has ended.
-package device
+package devices
 
 import (
 	"context"
@@ -10,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )
 
-// Config has the parts of the agent that the hook needs.
-type Config struct {
+// HookConfig has the parts of the agent that the hook needs.
+type HookConfig struct {
 	// Reserve prepares devices for an allocation (see devices.Manager).
 	Reserve Reserve
 	// Holder returns another allocation of this node that has not ended and keeps one of the devices of the
@@ -30,15 +26,19 @@ type Config struct {
 // Reserve is the type of devices.Manager.Reserve.
 type Reserve func(
 	ctx context.Context, alloc string, held []*structs.AllocatedDeviceResource,
-) (*devices.Reservation, error)
+) (*Reservation, error)
 
 type deviceHook struct {
-	cfg  Config
+	cfg  HookConfig
 	task string
 }
 
-// New makes the hook of a task. It is nil for a task without devices.
-func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+// NewHook gives a task its devices before it starts: the device files, mounts and variables that the device
+// plugins name. A task waits while an earlier allocation of this node, which is about to end, has one of the
+// devices: the servers give a device on when they stop an allocation, not when it has ended.
+//
+// The hook is nil for a task without devices.
+func NewHook(cfg HookConfig, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if len(env.Alloc.Devices[task.Name]) == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 }
 
 // addMounts adds the files of a reservation to the mounts of a task. A device file is a mount, too.
-func addMounts(c *driver.TaskConfig, r *devices.Reservation) {
+func addMounts(c *driver.TaskConfig, r *Reservation) {
 	for _, m := range r.Mounts {
 		c.Mounts = append(c.Mounts, driver.Mount{
 			HostPath: m.HostPath,
