@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api/former"
 	"berth/internal/conf"
 	"berth/jobspec"
 	"berth/jobspec/locate"
@@ -58,14 +57,14 @@ const namespaceOfConsul = "namespaces are those of Consul Enterprise; berth uses
 // ignoredFields collects a warning for each field of withoutEffect, and for each former name.
 type ignoredFields struct {
 	warnings []string
-	former   int // fields with a former name: see former.Add
+	former   int // fields with a former name: see addFormerFields
 }
 
 // accept reports whether an unknown field may be dropped.
 func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, remedy string) {
-	now, isFormer := former.Name(field)
+	now, isFormer := formerFieldName(field)
 	switch {
-	case isFormer && !former.Fits(field, value):
+	case isFormer && !fitsFormerField(field, value):
 		return false, "set " + now
 	case isFormer:
 		i.former++
@@ -109,7 +108,7 @@ func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 	var ignored ignoredFields
 	err = conf.DecodeJSON(src, job, ignored.accept)
 	if err == nil && ignored.former > 0 {
-		err = former.Add(src, job, ignored.former)
+		err = addFormerFields(src, job, ignored.former)
 	}
 	return job, ignored.warnings, err
 }
@@ -128,7 +127,7 @@ func (c *Call) decodeJobBody(body any, job **structs.Job) error {
 	case err == nil && *job == nil:
 		return structs.Invalidf("Job: expected a job, found none")
 	case err == nil && c.ignored.former > 0:
-		return former.Add(text, *job, c.ignored.former)
+		return addFormerFields(text, *job, c.ignored.former)
 	}
 	return err
 }

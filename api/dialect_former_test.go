@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/api/former"
 	"berth/structs"
 )
 
@@ -50,7 +49,7 @@ func TestDecodeJob_TakesTheFormerNamesOfDisconnect(t *testing.T) {
 func TestFormer_ReadsABodyWithAJob(t *testing.T) {
 	t.Parallel()
 	job := &structs.Job{TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
-	err := former.Add([]byte(formerGroups(`{"MaxClientDisconnect": 60000000000}`, true)), job, 1)
+	err := addFormerFields([]byte(formerGroups(`{"MaxClientDisconnect": 60000000000}`, true)), job, 1)
 	if err != nil || job.TaskGroups[0].Disconnect.LostAfter != time.Minute {
 		t.Errorf("got %+v, %v", job.TaskGroups[0].Disconnect, err)
 	}

@@ -34,7 +34,6 @@ import (
 	"berth/api/audited"
 	"berth/api/bodies"
 	"berth/api/coded"
-	"berth/api/enterprise"
 	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/api/slots"
@@ -366,13 +365,13 @@ func isNil(answer any) bool {
 func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	method := structs.Cut(r.Method, structs.MaxQuoted)
 	methods := h.methodsAt(r)
-	if len(methods) == 0 && enterprise.IsEmpty(r) {
+	if len(methods) == 0 && isEmptyEnterprise(r) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	if len(methods) == 0 {
 		notFound := structs.NotFoundf("there is no route %s %s in this API", method, shownPath(r))
-		renderError(w, cmp.Or(enterprise.Reject(r), notFound))
+		renderError(w, cmp.Or(rejectEnterprise(r), notFound))
 		return
 	}
 	allowed := strings.Join(methods, ", ")

@@ -1,6 +1,4 @@
-// Package enterprise answers requests for what the dialect has in its enterprise edition alone, and berth
-// does not have. The answers are those of the dialect's other edition, so its tools show the reason.
-package enterprise
+package api
 
 import (
 	"net/http"
@@ -18,8 +16,9 @@ const (
 	noSentinel        = "write an admission rule instead: berth admission apply"
 )
 
-// paths has the paths with what berth has in their place. One that ends in a slash has all below it.
-var paths = []struct{ path, instead string }{
+// enterprisePaths has the paths with what berth has in their place. One that ends in a slash has all below
+// it.
+var enterprisePaths = []struct{ path, instead string }{
 	{licensePath, noLicense},
 	{"/v1/operator/utilization", noLicense},
 	{"/v1/recommendation", noRecommendations},
@@ -30,15 +29,16 @@ var paths = []struct{ path, instead string }{
 	{"/v1/sentinel/policy/", noSentinel},
 }
 
-// IsEmpty reports whether the answer is the status 204: by it clients that ask for the license learn the
-// edition.
-func IsEmpty(r *http.Request) bool {
+// isEmptyEnterprise reports whether the answer is the status 204: by it clients that ask for the license
+// learn the edition.
+func isEmptyEnterprise(r *http.Request) bool {
 	return r.URL.Path == licensePath && r.Method == http.MethodGet
 }
 
-// Reject returns the error for a request to the enterprise edition, and nil for any other request.
-func Reject(r *http.Request) error {
-	for _, p := range paths {
+// rejectEnterprise returns the error for a request to the enterprise edition, and nil for any other request.
+// The answers are those of the dialect's other edition, so its tools show the reason.
+func rejectEnterprise(r *http.Request) error {
+	for _, p := range enterprisePaths {
 		if r.URL.Path != p.path && !(strings.HasSuffix(p.path, "/") && strings.HasPrefix(r.URL.Path, p.path)) {
 			continue
 		}
