@@ -15,9 +15,7 @@ import (
 	"berth/state/csi/drifts"
 	"berth/state/csi/health"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapgroups"
-	"berth/state/csi/snapschedules"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/csi/space"
 	"berth/state/hostclaims"
 	"berth/state/jobversions"
@@ -150,23 +148,23 @@ var (
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim)
 	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow)
 
-	SnapshotPut     = command(180, "SnapshotPut", snapshots.Put)
-	SnapshotDelete  = command(181, "SnapshotDelete", snapshots.Delete)
-	SnapshotNote    = command(182, "SnapshotNote", snapshots.Note)
+	SnapshotPut     = command(180, "SnapshotPut", snapshot.Put)
+	SnapshotDelete  = command(181, "SnapshotDelete", snapshot.Delete)
+	SnapshotNote    = command(182, "SnapshotNote", snapshot.Note)
 	DriftRecord     = command(184, "DriftRecord", drifts.Record)
 	DriftRepair     = command(185, "DriftRepair", drifts.Repair)
 	HealthRecord    = command(176, "HealthRecord", health.Record)
-	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome)
+	SnapshotOutcome = command(183, "SnapshotOutcome", snapshot.Outcome)
 
-	SnapshotGroupPut     = command(147, "SnapshotGroupPut", snapgroups.Put)
-	SnapshotGroupDelete  = command(163, "SnapshotGroupDelete", snapgroups.Delete)
-	SnapshotGroupNote    = command(172, "SnapshotGroupNote", snapgroups.Note)
-	SnapshotGroupOutcome = command(173, "SnapshotGroupOutcome", snapgroups.Outcome)
+	SnapshotGroupPut     = command(147, "SnapshotGroupPut", snapshot.GroupPut)
+	SnapshotGroupDelete  = command(163, "SnapshotGroupDelete", snapshot.GroupDelete)
+	SnapshotGroupNote    = command(172, "SnapshotGroupNote", snapshot.GroupNote)
+	SnapshotGroupOutcome = command(173, "SnapshotGroupOutcome", snapshot.GroupOutcome)
 
-	SnapshotSchedulePut    = command(188, "SnapshotSchedulePut", snapschedules.Put)
-	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapschedules.Delete)
-	SnapshotScheduleRun    = command(190, "SnapshotScheduleRun", snapschedules.Run)
-	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapschedules.Pause)
+	SnapshotSchedulePut    = command(188, "SnapshotSchedulePut", snapshot.SchedulePut)
+	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapshot.ScheduleDelete)
+	SnapshotScheduleRun    = command(190, "SnapshotScheduleRun", snapshot.ScheduleRun)
+	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapshot.SchedulePause)
 	HostVolumeClaimDelete  = command(142, "HostVolumeClaimDelete", hostclaims.Delete)
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)

@@ -5,7 +5,7 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	taken "berth/structs/storage"
 )
@@ -21,7 +21,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			}
 			volumes = append(volumes, v)
 		}
-		p := snapgroups.Of(volumes, d.of("g1", "g2", ""), "i")
+		p := snapshot.GroupsOf(volumes, d.of("g1", "g2", ""), "i")
 		p.Group.Parameters = map[string]string{"k": d.of("a", "a", "b")}
 		p.WriteOptions = d.now()
 		return SnapshotGroupPut.Encode(p)
@@ -34,7 +34,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"SnapshotGroupNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &taken.SnapshotGroupNoteEntry{Name: d.of("g1", "g2"), WriteOptions: d.now()}
-		if g := snapgroups.Group(tx, structs.DefaultNamespace, p.Name); g != nil {
+		if g := snapshot.Group(tx, structs.DefaultNamespace, p.Name); g != nil {
 			p.RowIndex = g.CreateIndex
 			p.Call = &structs.CSICall{NodeID: d.node(), Op: g.Next()}
 		}
@@ -51,7 +51,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			},
 			WriteOptions: d.now(),
 		}
-		g := snapgroups.Group(tx, structs.DefaultNamespace, p.Name)
+		g := snapshot.Group(tx, structs.DefaultNamespace, p.Name)
 		if g == nil {
 			return SnapshotGroupOutcome.Encode(p)
 		}
@@ -59,7 +59,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		p.Op = d.of(p.Op, g.Next())
 		if d.flip() {
 			p.Answer = &taken.CSIGroup{ID: d.of("x", "y"), IsReady: d.flip()}
-			for _, m := range snapgroups.Members(tx, g) {
+			for _, m := range snapshot.Members(tx, g) {
 				p.Answer.Snapshots = append(p.Answer.Snapshots, &taken.CSISnapshot{
 					ID:                     d.of("x", "y") + m.VolumeID,
 					ExternalSourceVolumeID: m.SourceExternalID,

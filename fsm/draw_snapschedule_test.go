@@ -6,8 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapschedules"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -46,14 +45,14 @@ var scheduleDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			WriteOptions: d.now(),
 		}
 		p.At = p.Now + int64(d.upTo(9))
-		s := snapschedules.Schedule(tx, structs.DefaultNamespace, p.Name)
+		s := snapshot.Schedule(tx, structs.DefaultNamespace, p.Name)
 		if s == nil {
 			return SnapshotScheduleRun.Encode(p)
 		}
 		p.RowIndex = s.CreateIndex
 		v := csi.Volume(tx, s.Namespace, s.VolumeID)
 		if v != nil && p.LastError == "" {
-			p.Snapshot = snapshots.Of(v, s.SnapshotAt(time.Unix(0, p.At)), "i")
+			p.Snapshot = snapshot.Of(v, s.SnapshotAt(time.Unix(0, p.At)), "i")
 			p.Snapshot.Schedule = s.Name
 		}
 		return SnapshotScheduleRun.Encode(p)

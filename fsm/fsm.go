@@ -115,7 +115,7 @@ func applyOne(
 
 // Snapshot returns the current state. It copies nothing.
 func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
-	return &snapshot{f.store.Read()}, nil
+	return &storeSnapshot{f.store.Read()}, nil
 }
 
 // Restore replaces the state by a snapshot. It keeps the old state if it fails.
@@ -145,10 +145,10 @@ func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
 	return aside, nil
 }
 
-type snapshot struct{ tx *state.ReadTx }
+type storeSnapshot struct{ tx *state.ReadTx }
 
 // Persist streams the state into the sink.
-func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+func (s *storeSnapshot) Persist(sink raft.SnapshotSink) error {
 	err := s.tx.Save(sink)
 	if err != nil {
 		_ = sink.Cancel() // the caller needs the first error
@@ -158,4 +158,4 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 }
 
 // Release does nothing, because the garbage collector frees the rows.
-func (s *snapshot) Release() {}
+func (s *storeSnapshot) Release() {}

@@ -9,9 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/drifts"
 	"berth/state/csi/health"
-	"berth/state/csi/snapgroups"
-	"berth/state/csi/snapschedules"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/evalallocs"
 	"berth/state/hostclaims"
 	"berth/state/lease"
@@ -36,11 +34,11 @@ func Check(tx *ReadTx) []string {
 	csi.CheckClaimQueues(c)
 	csi.CheckAttachments(c)
 	csi.CheckVolumes(c)
-	snapshots.Check(c)
-	snapgroups.Check(c)
+	snapshot.CheckSnapshots(c)
+	snapshot.CheckGroups(c)
 	drifts.Check(c)
 	health.Check(c)
-	snapschedules.Check(c)
+	snapshot.CheckSchedules(c)
 	hostclaims.Check(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)

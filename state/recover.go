@@ -9,8 +9,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapgroups"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/signkeys"
@@ -72,8 +71,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 
-	snapshots.KeepDeleted(tx)
-	snapgroups.KeepDeleted(tx)
+	snapshot.KeepDeleted(tx)
+	snapshot.KeepDeletedGroups(tx)
 	for _, o := range slices.Collect(FenceOrders(tx)) {
 		schema.FenceOrders.Delete(tx, o)
 	}

@@ -12,7 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -51,7 +51,7 @@ func (Snapshots) Get(
 ) error {
 	s := csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
 	if s == nil {
-		return snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
+		return snapshot.NotFound(req.RequestNamespace(), req.SnapshotName)
 	}
 	resp.Snapshot = shownSnapshot(s)
 	return nil
@@ -121,9 +121,9 @@ func (p Snapshots) rowOf(
 	}
 
 	id := structs.NewID()
-	s := snapshots.Of(v, cmp.Or(ask.Name, snapshotName(v.ID, id)), id)
+	s := snapshot.Of(v, cmp.Or(ask.Name, snapshotName(v.ID, id)), id)
 	s.Parameters = ask.Parameters
-	err = snapshots.CheckAble(tx, v)
+	err = snapshot.CheckAble(tx, v)
 	if err == nil && len(ask.Secrets) > 0 {
 		s.SecretsFrom = ""
 		s.SealedSecrets, err = p.seal(ns, v.ID, ask.Secrets)
@@ -196,7 +196,7 @@ func (p Snapshots) Delete(
 	row := namedSnapshot(p.Store.Read(), req)
 	switch {
 	case row == nil && req.SnapshotName != "":
-		return 0, snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
+		return 0, snapshot.NotFound(req.RequestNamespace(), req.SnapshotName)
 	case row == nil:
 		return p.Store.Index(), p.deleteExternal(ctx, req)
 	}

@@ -12,7 +12,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate"
@@ -34,7 +34,7 @@ func (SnapshotGroups) List(
 			return req.PluginID == "" || g.PluginID == req.PluginID
 		},
 	}
-	rows := snapgroups.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	rows := snapshot.GroupsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
 	resp.Groups, err = l.Page(rows, req, resp)
 	return err
 }
@@ -43,9 +43,9 @@ func (SnapshotGroups) List(
 func (SnapshotGroups) Get(
 	tx *state.ReadTx, req *storage.SnapshotGroupGetRequest, resp *storage.SnapshotGroupGetResponse,
 ) error {
-	g := snapgroups.Group(tx, req.RequestNamespace(), req.GroupName)
+	g := snapshot.Group(tx, req.RequestNamespace(), req.GroupName)
 	if g == nil {
-		return snapgroups.NotFound(req.RequestNamespace(), req.GroupName)
+		return snapshot.GroupNotFound(req.RequestNamespace(), req.GroupName)
 	}
 	resp.Group = g
 	resp.Snapshots = shownMembers(tx, g)
@@ -54,7 +54,7 @@ func (SnapshotGroups) Get(
 
 // shownMembers returns the members as answers have them.
 func shownMembers(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
-	for _, m := range snapgroups.Members(tx, g) {
+	for _, m := range snapshot.Members(tx, g) {
 		m = m.Copy()
 		m.SealedSecrets = nil
 		rows = append(rows, m)
@@ -98,7 +98,7 @@ func (p SnapshotGroups) entryOf(
 	if err != nil {
 		return nil, err
 	}
-	err = snapgroups.CheckAble(tx, volumes[0].PluginID)
+	err = snapshot.CheckGroupAble(tx, volumes[0].PluginID)
 	if err == nil {
 		err = checkGroupPlaces(tx, volumes)
 	}
@@ -106,7 +106,7 @@ func (p SnapshotGroups) entryOf(
 		return nil, err
 	}
 
-	entry := snapgroups.Of(volumes, req.GroupName, structs.NewID())
+	entry := snapshot.GroupsOf(volumes, req.GroupName, structs.NewID())
 	entry.Group.Parameters = req.Parameters
 	if len(req.Secrets) > 0 {
 		first := entry.Members[0]
@@ -245,7 +245,7 @@ func (p SnapshotGroups) await(
 ) (row *storage.GroupSnapshot, err error) {
 	err = awaitProgress(ctx, p.Server, groupTitle(g.Name),
 		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
-			row = snapgroups.Group(tx, g.Namespace, g.Name)
+			row = snapshot.Group(tx, g.Namespace, g.Name)
 			ok, err := done(row, g.Name)
 			if ok || err != nil {
 				return nil, ok, err
@@ -263,9 +263,9 @@ func (p SnapshotGroups) Delete(
 	ctx context.Context, req *storage.SnapshotGroupDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
 	ns := req.RequestNamespace()
-	row := snapgroups.Group(p.Store.Read(), ns, req.GroupName)
+	row := snapshot.Group(p.Store.Read(), ns, req.GroupName)
 	if row == nil {
-		return 0, snapgroups.NotFound(ns, req.GroupName)
+		return 0, snapshot.GroupNotFound(ns, req.GroupName)
 	}
 	entry := &storage.SnapshotGroupDeleteEntry{
 		Name:         row.Name,

@@ -8,7 +8,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -27,7 +27,7 @@ func (SnapshotSchedules) List(
 			return req.VolumeID == "" || s.VolumeID == req.VolumeID
 		},
 	}
-	rows := snapschedules.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	rows := snapshot.SchedulesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
 	resp.Schedules, err = l.Page(rows, req, resp)
 	return err
 }
@@ -36,9 +36,9 @@ func (SnapshotSchedules) List(
 func (SnapshotSchedules) Get(
 	tx *state.ReadTx, req *storage.ScheduleGetRequest, resp *storage.ScheduleGetResponse,
 ) error {
-	s := snapschedules.Schedule(tx, req.RequestNamespace(), req.ScheduleName)
+	s := snapshot.Schedule(tx, req.RequestNamespace(), req.ScheduleName)
 	if s == nil {
-		return snapschedules.NotFound(req.RequestNamespace(), req.ScheduleName)
+		return snapshot.ScheduleNotFound(req.RequestNamespace(), req.ScheduleName)
 	}
 	resp.Schedule = s
 	next, err := s.Next(time.Unix(0, s.Last))

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/acl"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/structs/storage"
 )
 
@@ -38,7 +38,7 @@ var (
 // is the right on the volumes of the namespace.
 func ofGroup(q Question, ns, name string, right acl.Capability) bool {
 	volumes := []string{""}
-	g := snapgroups.Group(q.Tx, ns, name)
+	g := snapshot.Group(q.Tx, ns, name)
 	if g != nil {
 		volumes = g.VolumeIDs
 	}

@@ -3,7 +3,7 @@ package rights
 import (
 	"berth/acl"
 	"berth/state/csi"
-	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshot"
 	"berth/structs/storage"
 )
 
@@ -48,7 +48,7 @@ var (
 // exist it is the right on the volumes of the namespace.
 func ofSchedule(q Question, ns, name string, right acl.Capability) bool {
 	volume := ""
-	s := snapschedules.Schedule(q.Tx, ns, name)
+	s := snapshot.Schedule(q.Tx, ns, name)
 	if s != nil {
 		volume = s.VolumeID
 	}

@@ -60,7 +60,7 @@ var askedCodes = map[string]string{
 	"state.VolumeOutcome":                                  byMeaning,
 	"state/csi.MayExist":                                   byOutcome,
 	"state/csi/lifecycle.noteExhausted":                    byMeaning,
-	"state/csi/snapshots.Uncut":                            byOutcome,
+	"state/csi/snapshot.Uncut":                             byOutcome,
 }
 
 // TestCodes_OnePackageDecidesAboutRepeats holds the functions that look at the code of an answer of a plugin.

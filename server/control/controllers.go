@@ -12,7 +12,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -244,7 +244,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		}
 
 	case schema.SnapshotGroupRows:
-		g := snapgroups.Group(tx, namespace, volume) // the key has its name
+		g := snapshot.Group(tx, namespace, volume) // the key has its name
 		if g != nil && g.Unsettled() {
 			return c.groupStep(tx, g)
 		}

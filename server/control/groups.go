@@ -8,7 +8,7 @@ import (
 	"berth/server/control/requests"
 	"berth/server/control/workqueue"
 	"berth/state"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -39,7 +39,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) wo
 			outcome := &storage.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex}
 			outcome.Op = op
 			if err == nil {
-				rows := snapgroups.Members(c.Store.Read(), g)
+				rows := snapshot.Members(c.Store.Read(), g)
 				outcome.Consistency, err = c.around(ctx, rows, g.Progress, func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).groupCall(ctx, g, rows)
 					return err
@@ -53,7 +53,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) wo
 	}
 
 	step := c.step(tx, w)
-	members := snapgroups.Members(tx, g)
+	members := snapshot.Members(tx, g)
 	step.Long = g.IsWanted() && quiesce.Needed(tx, members, g.MayBeCut())
 	for _, m := range members {
 		volume := m.Namespace + "/" + m.VolumeID

@@ -11,7 +11,7 @@ import (
 
 	"berth/fsm"
 	"berth/state/csi"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -105,7 +105,7 @@ func (w *testEnv) withGroups() *groupStore {
 // takeGroup records the request for the group "g" of the volumes "w" and "v".
 func (w *testEnv) takeGroup() {
 	w.t.Helper()
-	p := snapgroups.Of([]*structs.CSIVolume{w.volume("w"), w.volume("v")}, "g", "0a1b")
+	p := snapshot.GroupsOf([]*structs.CSIVolume{w.volume("w"), w.volume("v")}, "g", "0a1b")
 	p.WriteOptions = now()
 	p.Group.Parameters = map[string]string{"p": "q"}
 	put(w, fsm.SnapshotGroupPut, p)
@@ -117,7 +117,7 @@ func (w *testEnv) deleteGroup() {
 }
 
 func (w *testEnv) group() *storage.GroupSnapshot {
-	return snapgroups.Group(w.Store.Read(), "default", "g")
+	return snapshot.Group(w.Store.Read(), "default", "g")
 }
 
 func TestDuty_L3_L4_D6_AGroupIsTakenUnderARecordedNameAndDeletedWithItsIDs(t *testing.T) {
@@ -431,7 +431,7 @@ func (k *killer) checkGroup(plugin *groupStore, ends []int) {
 	names := plugin.ids()
 	var known []string
 	if g != nil && g.ExternalID != "" {
-		known = []string{snapgroups.NameAtPlugin(g)}
+		known = []string{snapshot.GroupNameAtPlugin(g)}
 	}
 	if !slices.Equal(names, known) || !slices.Contains(ends, len(names)) || g != nil && g.Unsettled() {
 		k.t.Errorf("killed at step %d (late %v): the plugin has %v, the row is %+v", k.count, k.late, names, g)

@@ -15,7 +15,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -35,7 +35,7 @@ func (w *testEnv) withSchedule(change func(*storage.SnapshotSchedule)) *snapshot
 }
 
 func (w *testEnv) scheduleRow() *storage.SnapshotSchedule {
-	return snapschedules.Schedule(w.Store.Read(), "default", "s")
+	return snapshot.Schedule(w.Store.Read(), "default", "s")
 }
 
 // scheduled returns the names of the snapshots that the schedule has taken.

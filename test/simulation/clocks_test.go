@@ -17,7 +17,7 @@ import (
 	"berth/state"
 	"berth/state/acls"
 	"berth/state/clustertime"
-	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -165,7 +165,7 @@ func (w *world) checkUsed() {
 	for end := time.Now().Add(time.Hour); made < 3 && time.Now().Before(end); made, left = w.kept.counts() {
 		time.Sleep(5 * time.Minute) // a leader whose clock was ahead has made the schedule: it has just gone on
 	}
-	s := snapschedules.Schedule(w.store.Read(), pluginNamespace, "s")
+	s := snapshot.Schedule(w.store.Read(), pluginNamespace, "s")
 	now := w.clocks.Now().UnixNano()
 	if s.Last > time.Now().UnixNano() && !clustertime.Future(w.store.Read(), s.Last, now) {
 		return // the cluster time, or the clock of the leader, is ahead: it goes on after that time

@@ -4,7 +4,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -44,7 +44,7 @@ func SecretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolu
 func SnapshotCreate(s *storage.VolumeSnapshot, secrets structs.Secrets) *nodecalls.ClientCSISnapshotRequest {
 	return &nodecalls.ClientCSISnapshotRequest{
 		PluginID:         s.PluginID,
-		Name:             snapshots.NameAtPlugin(s),
+		Name:             snapshot.NameAtPlugin(s),
 		SourceExternalID: s.SourceExternalID,
 		Parameters:       s.Parameters,
 		Secrets:          secrets,

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/state"
-	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -14,7 +14,7 @@ import (
 // GroupControllers returns the nodes whose controllers may serve a group: those that reach all of its
 // volumes.
 func GroupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []string) {
-	for i, m := range snapgroups.Members(tx, g) {
+	for i, m := range snapshot.Members(tx, g) {
 		reach := SnapshotControllers(tx, m)
 		if i == 0 {
 			nodes = reach
@@ -32,7 +32,7 @@ func GroupCreate(
 ) *nodecalls.ClientCSIGroupRequest {
 	return &nodecalls.ClientCSIGroupRequest{
 		PluginID:          g.PluginID,
-		Name:              snapgroups.NameAtPlugin(g),
+		Name:              snapshot.GroupNameAtPlugin(g),
 		SourceExternalIDs: sourcesOf(rows),
 		Parameters:        g.Parameters,
 		Secrets:           secrets,

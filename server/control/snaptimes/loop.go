@@ -20,8 +20,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/snapschedules"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -80,7 +79,7 @@ func keyOf(ns, name string) workqueue.Key {
 
 func allKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		for s := range snapschedules.All(tx) {
+		for s := range snapshot.Schedules(tx) {
 			if !yield(keyOf(s.Namespace, s.Name)) {
 				return
 			}
@@ -102,7 +101,7 @@ func changedKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 
 // read returns the next step of a schedule: a snapshot at a time, or the deletion of one.
 func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
-	s := snapschedules.Schedule(tx, k.Key[0], k.Key[1])
+	s := snapshot.Schedule(tx, k.Key[0], k.Key[1])
 	if s == nil || s.Paused {
 		return workqueue.Step{}
 	}
@@ -223,16 +222,16 @@ func snapshotOf(
 		return nil, structs.NotFoundf("no volume %q in namespace %q", s.VolumeID, s.Namespace)
 	}
 
-	row := snapshots.Of(v, s.SnapshotAt(at), structs.NewID())
+	row := snapshot.Of(v, s.SnapshotAt(at), structs.NewID())
 	row.Schedule = s.Name
 	row.Parameters = s.Parameters
 	if s.SecretsFrom != "" {
 		row.SecretsFrom = s.SecretsFrom
 		row.SealedSecrets = nil
 	}
-	err := snapshots.CheckAble(tx, v)
+	err := snapshot.CheckAble(tx, v)
 	if err == nil {
-		err = snapschedules.CheckRun(tx, s, row)
+		err = snapshot.CheckScheduleRun(tx, s, row)
 	}
 	if err != nil {
 		return nil, err
@@ -242,7 +241,7 @@ func snapshotOf(
 
 // keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
 func (l loop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
-	expired, next := snapschedules.Expired(tx, s, l.clock.Now())
+	expired, next := snapshot.Expired(tx, s, l.clock.Now())
 	if len(expired) > 0 {
 		next = time.Time{}
 	} else if next.IsZero() {
@@ -268,7 +267,7 @@ func (l loop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.S
 // remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
 // meanwhile is decided on again.
 func (l loop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
-	expired, _ := snapschedules.Expired(l.store.Read(), s, l.clock.Now())
+	expired, _ := snapshot.Expired(l.store.Read(), s, l.clock.Now())
 	for _, row := range expired {
 		entry := &storage.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
 		entry.Namespace = row.Namespace

@@ -1,4 +1,4 @@
-package snapshots_test
+package snapshot_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/csi"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -53,7 +53,7 @@ func TestDuty_E4_I8_AVolumeIsMadeWhereItsSnapshotIsUsable(t *testing.T) {
 			w := newWorld(t, storage.SnapshotCreating)
 			s := csi.Snapshot(w.Read(), "default", "s")
 			w.write("", func(tx *mvcc.WriteTx) error {
-				return snapshots.Outcome(tx, &storage.SnapshotOutcomeEntry{
+				return snapshot.Outcome(tx, &storage.SnapshotOutcomeEntry{
 					Name:     "s",
 					RowIndex: s.CreateIndex,
 					Outcome: storage.Outcome{

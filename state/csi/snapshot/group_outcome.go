@@ -1,4 +1,4 @@
-package snapgroups
+package snapshot
 
 import (
 	"fmt"
@@ -7,41 +7,41 @@ import (
 	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// Outcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one, or
-// no longer needs the call. A creation that ended after the request to delete still tells the IDs to delete.
-func Outcome(tx *mvcc.WriteTx, p *storage.SnapshotGroupOutcomeEntry) error {
+// GroupOutcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one,
+// or no longer needs the call. A creation that ended after the request to delete still tells the IDs to
+// delete.
+func GroupOutcome(tx *mvcc.WriteTx, p *storage.SnapshotGroupOutcomeEntry) error {
 	g := Group(tx, p.RequestNamespace(), p.Name)
 	if g == nil || g.CreateIndex != p.RowIndex {
 		return nil
 	}
 
 	g = g.Copy()
-	snapshots.EndCall(&g.Progress, &p.Outcome)
+	EndCall(&g.Progress, &p.Outcome)
 	switch {
 	case p.Op == storage.OpGroupDelete && p.Err == nil:
-		recordDeletion(tx, g, p.Now)
+		recordGroupDeletion(tx, g, p.Now)
 	case p.Op == storage.OpGroupDelete:
-		recordUndeleted(tx, g, p)
+		recordGroupUndeleted(tx, g, p)
 	case p.Op != storage.OpGroupCreate && p.Op != storage.OpGroupLearn:
 		return structs.Invalidf("%q is no operation on a group snapshot", p.Op)
 	case p.Err != nil:
-		recordUncut(tx, g, p)
+		recordGroupUncut(tx, g, p)
 	case p.Answer == nil:
-		recordNothing(tx, g, p.Now)
+		recordNoGroup(tx, g, p.Now)
 	default:
-		return recordCut(tx, g, p)
+		return recordGroupCut(tx, g, p)
 	}
 	return nil
 }
 
-// recordCut stores the answer of the plugin to a creation, with the ID of each member.
-func recordCut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) error {
+// recordGroupCut stores the answer of the plugin to a creation, with the ID of each member.
+func recordGroupCut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) error {
 	if g.Next() != storage.OpGroupCreate && g.Next() != storage.OpGroupLearn {
 		return nil
 	}
@@ -58,12 +58,12 @@ func recordCut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGr
 	for _, m := range members {
 		other := csi.SnapshotByExternal(tx, g.PluginID, p.Answer.Of(m.SourceExternalID).ID)
 		if other != nil && (other.Namespace != m.Namespace || other.Name != m.Name) {
-			recordTaken(tx, g, other, p.Now)
+			recordGroupTaken(tx, g, other, p.Now)
 			return nil
 		}
 	}
 
-	snapshots.Cut(&g.Progress, &p.Outcome, snapshots.Answer{
+	Cut(&g.Progress, &p.Outcome, Answer{
 		ID:      p.Answer.ID,
 		CutTime: p.Answer.CreateTime * 1e9,
 		Ready:   p.Answer.IsReady,
@@ -77,25 +77,25 @@ func recordCut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGr
 		m.AccessibleTopologies = cut.AccessibleTopologies
 		schema.Snapshots.Put(tx, m)
 	}
-	settle(tx, g, p.Now)
+	settleGroup(tx, g, p.Now)
 	return nil
 }
 
-// recordTaken is for an answer with the ID of another row: without it, a deletion of this group cannot
+// recordGroupTaken is for an answer with the ID of another row: without it, a deletion of this group cannot
 // destroy the snapshot of the other.
-func recordTaken(tx *mvcc.WriteTx, g *storage.GroupSnapshot, other *storage.VolumeSnapshot, now int64) {
+func recordGroupTaken(tx *mvcc.WriteTx, g *storage.GroupSnapshot, other *storage.VolumeSnapshot, now int64) {
 	if g.State == storage.SnapshotDeleting {
-		drop(tx, g, now)
+		dropGroup(tx, g, now)
 		return
 	}
-	snapshots.Fail(&g.Progress, fmt.Sprintf("plugin %q has answered with a snapshot that is %s/%s already",
+	Fail(&g.Progress, fmt.Sprintf("plugin %q has answered with a snapshot that is %s/%s already",
 		g.PluginID, other.Namespace, other.Name))
-	settle(tx, g, now)
+	settleGroup(tx, g, now)
 }
 
-// settle stores the rows. The volumes may have waited for the end of the group to be deleted.
-func settle(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
-	store(tx, g)
+// settleGroup stores the rows. The volumes may have waited for the end of the group to be deleted.
+func settleGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
+	storeGroup(tx, g)
 	if g.Next() == storage.OpGroupCreate {
 		return
 	}
@@ -104,44 +104,44 @@ func settle(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	}
 }
 
-// recordUncut stores the failure of a creation.
-func recordUncut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
+// recordGroupUncut stores the failure of a creation.
+func recordGroupUncut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
 	if g.Next() != storage.OpGroupCreate && g.Next() != storage.OpGroupLearn {
 		return
 	}
-	snapshots.Uncut(&g.Progress, &p.Outcome)
-	settle(tx, g, p.Now)
+	Uncut(&g.Progress, &p.Outcome)
+	settleGroup(tx, g, p.Now)
 }
 
-// recordNothing is for a creation to be undone that has left nothing.
-func recordNothing(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
+// recordNoGroup is for a creation to be undone that has left nothing.
+func recordNoGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	if g.Next() == storage.OpGroupLearn {
-		drop(tx, g, now)
+		dropGroup(tx, g, now)
 	}
 }
 
-func recordDeletion(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
+func recordGroupDeletion(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	switch {
 	case g.State == storage.SnapshotDeleting:
-		drop(tx, g, now)
+		dropGroup(tx, g, now)
 	case g.Next() == storage.OpGroupDelete: // the remains of a failed one
-		snapshots.RemainsGone(&g.Progress)
-		settle(tx, g, now)
+		RemainsGone(&g.Progress)
+		settleGroup(tx, g, now)
 	}
 }
 
-// recordUndeleted stores the failure of a deletion.
-func recordUndeleted(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
+// recordGroupUndeleted stores the failure of a deletion.
+func recordGroupUndeleted(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
 	if g.Next() != storage.OpGroupDelete {
 		return
 	}
-	snapshots.Undeleted(&g.Progress, &p.Outcome)
-	store(tx, g)
+	Undeleted(&g.Progress, &p.Outcome)
+	storeGroup(tx, g)
 }
 
-// Check checks the invariants of the rows: a group and its members name each other and have one state, and a
-// group that is cut has its ID and those of all members.
-func Check(c *check.Report) {
+// CheckGroups checks the invariants of the rows: a group and its members name each other and have one state,
+// and a group that is cut has its ID and those of all members.
+func CheckGroups(c *check.Report) {
 	check.Indexes(c, schema.SnapshotGroups)
 	for g := range schema.SnapshotGroups.Scan(c) {
 		title := g.Namespace + "/" + g.Name

@@ -1,4 +1,4 @@
-package snapschedules
+package snapshot
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ func Expired(
 			continue
 		}
 
-		until = later(until, again(tx, row, now))
+		until = runLater(until, runAgain(tx, row, now))
 		if !until.After(now) {
 			expired = append(expired, row)
 			continue
@@ -73,9 +73,9 @@ func newestFirst(tx mvcc.Reader, s *storage.SnapshotSchedule) (rows []*storage.V
 	return rows
 }
 
-// again returns the earliest time for the deletion of a row: later while a volume is made from it, or after
-// the plugin has rejected it.
-func again(tx mvcc.Reader, row *storage.VolumeSnapshot, now time.Time) time.Time {
+// runAgain returns the earliest time for the deletion of a row: later while a volume is made from it, or
+// after the plugin has rejected it.
+func runAgain(tx mvcc.Reader, row *storage.VolumeSnapshot, now time.Time) time.Time {
 	switch {
 	case csi.RestoreOf(tx, row) != "":
 		return now.Add(time.Minute)
@@ -85,7 +85,7 @@ func again(tx mvcc.Reader, row *storage.VolumeSnapshot, now time.Time) time.Time
 	return now
 }
 
-func later(a, b time.Time) time.Time {
+func runLater(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -1,6 +1,4 @@
-// Package snapschedules stores the schedules of snapshots, records their times, and finds the snapshots that
-// they no longer keep. The tables are part of the schema of package state.
-package snapschedules
+package snapshot
 
 import (
 	"iter"
@@ -10,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/clustertime"
-	"berth/state/csi/snapshots"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
@@ -23,28 +20,29 @@ func Schedule(tx mvcc.Reader, ns, name string) *storage.SnapshotSchedule {
 	return schema.SnapshotSchedules.Get(tx, ns, name)
 }
 
-// All yields the schedules by namespace and name.
-func All(tx mvcc.Reader) iter.Seq[*storage.SnapshotSchedule] {
+// Schedules yields the schedules by namespace and name.
+func Schedules(tx mvcc.Reader) iter.Seq[*storage.SnapshotSchedule] {
 	return schema.SnapshotSchedules.Scan(tx)
 }
 
-// From yields the schedules of a namespace whose name begins with prefix, from a namespace and name on.
-func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.SnapshotSchedule] {
+// SchedulesFrom yields the schedules of a namespace whose name begins with prefix, from a namespace and name
+// on.
+func SchedulesFrom(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.SnapshotSchedule] {
 	rows := schema.SnapshotSchedules.Range(tx, schema.NamespaceScope(ns, prefix), at)
 	return schema.Filter(rows, func(s *storage.SnapshotSchedule) bool {
 		return strings.HasPrefix(s.Name, prefix)
 	})
 }
 
-// NotFound is the error for a schedule that does not exist.
-func NotFound(ns, name string) error {
+// ScheduleNotFound is the error for a schedule that does not exist.
+func ScheduleNotFound(ns, name string) error {
 	return structs.NotFoundf("no schedule of snapshots %q in namespace %q",
 		structs.Cut(name, structs.MaxQuoted), ns)
 }
 
-// Put creates or changes a schedule. One with other times than before begins anew, and so does one whose last
-// time is in the future, because a clock was set back: it would wait until then.
-func Put(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
+// SchedulePut creates or changes a schedule. One with other times than before begins anew, and so does one
+// whose last time is in the future, because a clock was set back: it would wait until then.
+func SchedulePut(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
 	if p.Schedule == nil {
 		return structs.Invalidf("there is no schedule of snapshots")
 	}
@@ -62,7 +60,7 @@ func Put(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
 		old = &storage.SnapshotSchedule{Last: now}
 		err = namespaces.Check(tx, s.Namespace)
 		if err == nil {
-			err = checkCount(tx, s.Namespace)
+			err = checkScheduleCount(tx, s.Namespace)
 		}
 	} else if old.VolumeID != s.VolumeID {
 		err = structs.Conflictf("schedule %q is one of volume %q; choose another name, or delete it: %s", s.Name,
@@ -82,8 +80,8 @@ func Put(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
 	return nil
 }
 
-// checkCount bounds the rows of a namespace.
-func checkCount(tx mvcc.Reader, ns string) error {
+// checkScheduleCount bounds the rows of a namespace.
+func checkScheduleCount(tx mvcc.Reader, ns string) error {
 	count := 0
 	for range schema.SnapshotSchedules.Scan(tx, ns) {
 		count++
@@ -95,11 +93,11 @@ func checkCount(tx mvcc.Reader, ns string) error {
 		"delete some of them first", ns, count)
 }
 
-// Pause pauses or resumes a schedule. The error is not-found.
-func Pause(tx *mvcc.WriteTx, p *storage.SchedulePauseRequest) error {
+// SchedulePause pauses or resumes a schedule. The error is not-found.
+func SchedulePause(tx *mvcc.WriteTx, p *storage.SchedulePauseRequest) error {
 	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
 	if s == nil {
-		return NotFound(p.RequestNamespace(), p.ScheduleName)
+		return ScheduleNotFound(p.RequestNamespace(), p.ScheduleName)
 	}
 	if s.Paused == p.Paused {
 		return nil
@@ -110,18 +108,18 @@ func Pause(tx *mvcc.WriteTx, p *storage.SchedulePauseRequest) error {
 	return nil
 }
 
-// Delete deletes a schedule. Its snapshots stay. The error is not-found.
-func Delete(tx *mvcc.WriteTx, p *storage.ScheduleDeleteRequest) error {
+// ScheduleDelete deletes a schedule. Its snapshots stay. The error is not-found.
+func ScheduleDelete(tx *mvcc.WriteTx, p *storage.ScheduleDeleteRequest) error {
 	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
 	if s == nil {
-		return NotFound(p.RequestNamespace(), p.ScheduleName)
+		return ScheduleNotFound(p.RequestNamespace(), p.ScheduleName)
 	}
 	schema.SnapshotSchedules.Delete(tx, s)
 	return nil
 }
 
-// CheckRun returns the reason why a schedule cannot take a snapshot now.
-func CheckRun(tx mvcc.Reader, s *storage.SnapshotSchedule, row *storage.VolumeSnapshot) error {
+// CheckScheduleRun returns the reason why a schedule cannot take a snapshot now.
+func CheckScheduleRun(tx mvcc.Reader, s *storage.SnapshotSchedule, row *storage.VolumeSnapshot) error {
 	unfinished := 0
 	for other := range schema.SnapshotsBySchedule.Scan(tx, s.Namespace, s.Name) {
 		if s.Owns(other) && other.Next() == storage.OpSnapshotCreate && other.Name != row.Name {
@@ -131,16 +129,16 @@ func CheckRun(tx mvcc.Reader, s *storage.SnapshotSchedule, row *storage.VolumeSn
 	if unfinished >= storage.MaxScheduleUnfinished {
 		return structs.Preconditionf("schedule %q: %d earlier snapshots are not ready yet", s.Name, unfinished)
 	}
-	return snapshots.CheckPut(tx, row)
+	return CheckPut(tx, row)
 }
 
-// Run records a time of a schedule, with the snapshot to take or with the reason why there is none. A time
-// that is not after the last one has no effect: another leader has recorded it. If the last one is in the
-// future (clustertime.Future), a time without both is that from which the schedule goes on.
-func Run(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
+// ScheduleRun records a time of a schedule, with the snapshot to take or with the reason why there is none. A
+// time that is not after the last one has no effect: another leader has recorded it. If the last one is in
+// the future (clustertime.Future), a time without both is that from which the schedule goes on.
+func ScheduleRun(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
 	s := Schedule(tx, p.RequestNamespace(), p.Name)
 	if s == nil || s.CreateIndex != p.RowIndex {
-		return NotFound(p.RequestNamespace(), p.Name)
+		return ScheduleNotFound(p.RequestNamespace(), p.Name)
 	}
 	goesOn := clustertime.Future(tx, s.Last, p.Now)
 	switch {
@@ -160,9 +158,9 @@ func Run(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
 		if row.Namespace != s.Namespace || row.VolumeID != s.VolumeID || row.Schedule != s.Name {
 			return structs.Invalidf("schedule %q: the snapshot is not one of its own", s.Name)
 		}
-		err := CheckRun(tx, s, row)
+		err := CheckScheduleRun(tx, s, row)
 		if err == nil {
-			err = snapshots.Put(tx, &storage.SnapshotPutEntry{
+			err = Put(tx, &storage.SnapshotPutEntry{
 				Snapshots:    []*storage.VolumeSnapshot{row},
 				WriteOptions: p.WriteOptions,
 			})
@@ -177,10 +175,10 @@ func Run(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
 	return nil
 }
 
-// Check checks the invariants of the rows.
-func Check(c *check.Report) {
+// CheckSchedules checks the invariants of the rows.
+func CheckSchedules(c *check.Report) {
 	check.Indexes(c, schema.SnapshotSchedules)
-	for s := range All(c) {
+	for s := range Schedules(c) {
 		c.Want(s.VolumeID != "" && len(s.Crons) > 0 && s.Keep > 0, "schedule of snapshots %s/%s: a part is missing",
 			s.Namespace, s.Name)
 	}

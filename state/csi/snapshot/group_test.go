@@ -1,4 +1,4 @@
-package snapgroups_test
+package snapshot_test
 
 import (
 	"strings"
@@ -8,29 +8,28 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapgroups"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// world is a state with the ready volumes v and w, and those that tests add.
-type world struct {
+// groupWorld is a state with the ready volumes v and w, and those that tests add.
+type groupWorld struct {
 	*state.Store
 	t *testing.T
 }
 
-func newWorld(t *testing.T) *world {
+func newGroupWorld(t *testing.T) *groupWorld {
 	t.Helper()
-	w := &world{state.New(), t}
+	w := &groupWorld{state.New(), t}
 	w.addVolume("v", structs.VolumeReady)
 	w.addVolume("w", structs.VolumeReady)
 	return w
 }
 
 // write makes an entry, whose error has to have a text; "" is no error.
-func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+func (w *groupWorld) write(fault string, do func(*mvcc.WriteTx) error) {
 	w.t.Helper()
 	err := w.Write(w.Index()+1, do)
 	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
@@ -41,7 +40,7 @@ func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) addVolume(id, volumeState string) {
+func (w *groupWorld) addVolume(id, volumeState string) {
 	w.t.Helper()
 	v := &structs.CSIVolume{
 		Namespace: "default",
@@ -63,41 +62,41 @@ func (w *world) addVolume(id, volumeState string) {
 }
 
 // entry is a request for the group g of volumes.
-func (w *world) entry(volumes ...string) *storage.SnapshotGroupPutEntry {
+func (w *groupWorld) entry(volumes ...string) *storage.SnapshotGroupPutEntry {
 	var rows []*structs.CSIVolume
 	for _, id := range volumes {
 		rows = append(rows, csi.Volume(w.Read(), "default", id))
 	}
-	return snapgroups.Of(rows, "g", "0a1b")
+	return snapshot.GroupsOf(rows, "g", "0a1b")
 }
 
-func (w *world) put(fault string, p *storage.SnapshotGroupPutEntry) {
+func (w *groupWorld) put(fault string, p *storage.SnapshotGroupPutEntry) {
 	w.t.Helper()
 	p.Now = 5
-	w.write(fault, func(tx *mvcc.WriteTx) error { return snapgroups.Put(tx, p) })
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapshot.GroupPut(tx, p) })
 }
 
-func (w *world) remove(fault string) {
+func (w *groupWorld) remove(fault string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotGroupDeleteEntry{Name: "g"}
 		p.Namespace = "default"
-		return snapgroups.Delete(tx, p)
+		return snapshot.GroupDelete(tx, p)
 	})
 }
 
 // removeRows deletes the rows alone.
-func (w *world) removeRows() {
+func (w *groupWorld) removeRows() {
 	w.t.Helper()
 	w.write("", func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotGroupDeleteEntry{Name: "g", Force: true}
 		p.Namespace = "default"
-		return snapgroups.Delete(tx, p)
+		return snapshot.GroupDelete(tx, p)
 	})
 }
 
 func TestDelete_WithForceDeletesTheRowsAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, cut(true))
@@ -107,36 +106,36 @@ func TestDelete_WithForceDeletesTheRowsAlone(t *testing.T) {
 	}
 }
 
-func (w *world) group() *storage.GroupSnapshot { return snapgroups.Group(w.Read(), "default", "g") }
+func (w *groupWorld) group() *storage.GroupSnapshot { return snapshot.Group(w.Read(), "default", "g") }
 
-func (w *world) member(name string) *storage.VolumeSnapshot {
+func (w *groupWorld) member(name string) *storage.VolumeSnapshot {
 	return csi.Snapshot(w.Read(), "default", name)
 }
 
 // users describes the use of the volume w.
-func (w *world) users() string {
+func (w *groupWorld) users() string {
 	tx := w.Read()
 	return csi.UsersOf(tx, csi.Volume(tx, "default", "w"))
 }
 
-func (w *world) note(fault, op string) {
+func (w *groupWorld) note(fault, op string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotGroupNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
 		p.Namespace = "default"
 		p.RowIndex = w.group().CreateIndex
-		return snapgroups.Note(tx, p)
+		return snapshot.GroupNote(tx, p)
 	})
 }
 
-func (w *world) outcome(fault, op string, change func(*storage.SnapshotGroupOutcomeEntry)) {
+func (w *groupWorld) outcome(fault, op string, change func(*storage.SnapshotGroupOutcomeEntry)) {
 	w.t.Helper()
 	p := &storage.SnapshotGroupOutcomeEntry{Name: "g", Outcome: storage.Outcome{Op: op}}
 	p.Namespace = "default"
 	p.Now = 9
 	p.RowIndex = w.group().CreateIndex
 	change(p)
-	w.write(fault, func(tx *mvcc.WriteTx) error { return snapgroups.Outcome(tx, p) })
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapshot.GroupOutcome(tx, p) })
 }
 
 // answer is that of a plugin about the group of v and w.
@@ -159,7 +158,7 @@ func failed(final bool) func(*storage.SnapshotGroupOutcomeEntry) {
 }
 
 func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	for _, name := range []string{"g-v", "g-w"} {
 		if m := w.member(name); m == nil || m.State != storage.SnapshotCreating || m.Group != "g" ||
@@ -189,7 +188,7 @@ func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
 
 // The plugin may be able to make volumes from a member in some topologies only.
 func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
@@ -206,7 +205,7 @@ func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
 
 // An answer that does not have each member leaves the row, so the call is made again.
 func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	for _, change := range []func(*storage.CSIGroup){
 		func(g *storage.CSIGroup) { g.ID = "" },
@@ -225,7 +224,7 @@ func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
 }
 
 func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.addVolume("x", structs.VolumeReady)
 	w.addVolume("young", structs.VolumeCreating)
 	w.put("", w.entry("v", "w"))
@@ -268,13 +267,13 @@ func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
 	change("h", "has changed meanwhile", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) {
 		p.Members[0].VolumeIndex++
 	})
-	if snapgroups.Group(w.Read(), "default", "h") != nil || w.member("g-x") != nil {
+	if snapshot.Group(w.Read(), "default", "h") != nil || w.member("g-x") != nil {
 		t.Error("a rejected group has rows")
 	}
 }
 
 func TestPut_TriesAFailedGroupAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, cut(false))
@@ -298,7 +297,7 @@ func TestPut_TriesAFailedGroupAgain(t *testing.T) {
 
 // Of RESOURCE_EXHAUSTED the transport may be the author: then the plugin has the group.
 func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
@@ -323,14 +322,14 @@ func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 }
 
 func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.write("only the group can be deleted: berth volume snapshot group delete g", func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotDeleteEntry{Name: "g-v"}
 		p.Namespace = "default"
-		return snapshots.Delete(tx, p)
+		return snapshot.Delete(tx, p)
 	})
 
 	restored := &structs.CSIVolume{
@@ -365,7 +364,7 @@ func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 
 // A group that was never called needs no plugin to be deleted.
 func TestDelete_DropsAGroupThatWasNeverCut(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.remove("")
 	if w.group() != nil || w.member("g-v") != nil || w.member("g-w") != nil {
@@ -375,7 +374,7 @@ func TestDelete_DropsAGroupThatWasNeverCut(t *testing.T) {
 
 // A volume is needed while the creation of a group may be repeated.
 func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	if w.users() == "" {
 		t.Error("the volume could be deleted before the cut")
@@ -393,7 +392,7 @@ func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
 
 // Two rows never have one snapshot, so the deletion of a group cannot destroy that of another row.
 func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 			Namespace: "default", Name: "own", PluginID: "p", Progress: storage.Progress{
@@ -411,7 +410,7 @@ func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
 }
 
 func TestNote_RejectsACallThatIsNotNeeded(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("has changed meanwhile", storage.OpGroupDelete)
 	w.note("", storage.OpGroupCreate)
@@ -426,12 +425,12 @@ func TestNote_RejectsACallThatIsNotNeeded(t *testing.T) {
 }
 
 func TestKeepDeleted_KeepsAReadyGroupOfARestoredState(t *testing.T) {
-	w := newWorld(t)
+	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.remove("")
-	w.write("", func(tx *mvcc.WriteTx) error { snapgroups.KeepDeleted(tx); return nil })
+	w.write("", func(tx *mvcc.WriteTx) error { snapshot.KeepDeletedGroups(tx); return nil })
 	if g := w.group(); g.State != storage.SnapshotReady || w.member("g-v").State != storage.SnapshotReady {
 		t.Errorf("the row is %+v", g)
 	}

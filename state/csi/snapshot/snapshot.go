@@ -1,6 +1,7 @@
-// Package snapshots changes the rows of snapshots of volumes: requests, calls of the plugin and their
-// outcomes. The readers are in package csi.
-package snapshots
+// Package snapshot changes the rows of snapshots of volumes, of groups of snapshots and of their schedules:
+// requests, calls of the plugin and their outcomes. A member follows its group in the same entry of the log.
+// The readers of snapshots are in package csi.
+package snapshot
 
 import (
 	"maps"
@@ -59,7 +60,8 @@ func Put(tx *mvcc.WriteTx, p *storage.SnapshotPutEntry) error {
 	for _, s := range p.Snapshots {
 		if s == nil || s.Namespace == "" || s.Name == "" || s.ID == "" || s.PluginID == "" ||
 			s.SourceExternalID == "" {
-			return structs.Invalidf("a snapshot needs a namespace, a name, an ID, a plugin and the plugin's ID of its volume")
+			return structs.Invalidf(
+				"a snapshot needs a namespace, a name, an ID, a plugin and the plugin's ID of its volume")
 		}
 		err := put(tx, s, p.Now)
 		if err != nil {
@@ -121,7 +123,8 @@ func checkAgain(tx mvcc.Reader, wanted, old *storage.VolumeSnapshot) error {
 		maps.Equal(old.Parameters, wanted.Parameters) && old.Group == wanted.Group
 	switch {
 	case old.Group != "" && !same:
-		return structs.Conflictf("snapshot %q exists already, as a member of group snapshot %q; choose another name", old.Name, old.Group)
+		return structs.Conflictf(
+			"snapshot %q exists already, as a member of group snapshot %q; choose another name", old.Name, old.Group)
 	case old.State == storage.SnapshotDeleting:
 		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
 	case !same:

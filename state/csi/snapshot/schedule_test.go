@@ -1,4 +1,4 @@
-package snapschedules_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -11,23 +11,22 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapschedules"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/storage"
 )
 
-// world is a state with a ready volume, v, and the schedule s of its snapshots.
-type world struct {
+// scheduleWorld is a state with a ready volume, v, and the schedule s of its snapshots.
+type scheduleWorld struct {
 	*state.Store
 	t *testing.T
 }
 
-func newWorld(t *testing.T) *world {
+func newScheduleWorld(t *testing.T) *scheduleWorld {
 	t.Helper()
-	w := &world{state.New(), t}
+	w := &scheduleWorld{state.New(), t}
 	w.write("", func(tx *mvcc.WriteTx) error {
 		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
@@ -42,7 +41,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // write makes an entry, whose error has to have a text; "" is no error.
-func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+func (w *scheduleWorld) write(fault string, do func(*mvcc.WriteTx) error) {
 	w.t.Helper()
 	err := w.Write(w.Index()+1, do)
 	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
@@ -50,37 +49,37 @@ func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) wanted() *storage.SnapshotSchedule {
+func (w *scheduleWorld) wanted() *storage.SnapshotSchedule {
 	return &storage.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
 }
 
-func (w *world) put(fault string, s *storage.SnapshotSchedule, now int64) {
+func (w *scheduleWorld) put(fault string, s *storage.SnapshotSchedule, now int64) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
 		p := &storage.SchedulePutEntry{Schedule: s}
 		p.Now = now
-		return snapschedules.Put(tx, p)
+		return snapshot.SchedulePut(tx, p)
 	})
 }
 
-func (w *world) row() *storage.SnapshotSchedule {
-	return snapschedules.Schedule(w.Read(), "default", "s")
+func (w *scheduleWorld) row() *storage.SnapshotSchedule {
+	return snapshot.Schedule(w.Read(), "default", "s")
 }
 
 // run records the time at, with a snapshot unless there is a reason.
-func (w *world) run(fault string, at int64, reason string) {
+func (w *scheduleWorld) run(fault string, at int64, reason string) {
 	w.t.Helper()
 	p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at, LastError: reason}
 	p.Now = max(at, w.row().Last)
 	if reason == "" {
 		v := csi.Volume(w.Read(), "default", "v")
-		p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, at)), structs.NewID())
+		p.Snapshot = snapshot.Of(v, w.row().SnapshotAt(time.Unix(0, at)), structs.NewID())
 		p.Snapshot.Schedule = "s"
 	}
-	w.write(fault, func(tx *mvcc.WriteTx) error { return snapschedules.Run(tx, p) })
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapshot.ScheduleRun(tx, p) })
 }
 
-func (w *world) taken() (names []string) {
+func (w *scheduleWorld) taken() (names []string) {
 	for s := range csi.SnapshotsOf(w.Read(), "default", "v") {
 		names = append(names, s.Name)
 	}
@@ -90,11 +89,11 @@ func (w *world) taken() (names []string) {
 const hour = int64(time.Hour)
 
 func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	w.run("", hour, "")
 	w.write("", func(tx *mvcc.WriteTx) error { // the snapshot is deleted; the time stays done
 		p := &storage.SnapshotDeleteEntry{Name: w.row().LastSnapshot}
-		return snapshots.Delete(tx, p)
+		return snapshot.Delete(tx, p)
 	})
 	before := *w.row()
 	for _, at := range []int64{hour, hour - 1, 0} {
@@ -108,7 +107,7 @@ func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
 
 // A clock that was ahead has recorded the last time. It counts until that is known, and not after it.
 func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	clocks := func(ahead time.Duration) {
 		w.write("", func(tx *mvcc.WriteTx) error {
 			schema.ClusterTimes.Put(tx, &cluster.ClusterTime{Time: hour, Ahead: ahead})
@@ -119,7 +118,7 @@ func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
 		w.write(fault, func(tx *mvcc.WriteTx) error {
 			p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at}
 			p.Now = hour
-			return snapschedules.Run(tx, p)
+			return snapshot.ScheduleRun(tx, p)
 		})
 	}
 	clocks(30 * time.Hour)
@@ -142,7 +141,7 @@ func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
 
 // A reason names the place and the remedy, so it is longer than a quotation. It has a bound all the same.
 func TestRun_KeepsTheWholeReason(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	reason := strings.Repeat("r", structs.MaxReason)
 	w.run("", hour, reason)
 	if got := w.row().LastError; got != reason {
@@ -155,7 +154,7 @@ func TestRun_KeepsTheWholeReason(t *testing.T) {
 }
 
 func TestRun_RecordsASnapshotWithItsTimeOrTheReason(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	w.run("", hour, "the volume is away")
 	if s := w.row(); s.Last != hour || s.LastError != "the volume is away" || s.LastSnapshot != "" {
 		t.Errorf("after a time without a snapshot the row is %+v", s)
@@ -171,7 +170,7 @@ func TestRun_RecordsASnapshotWithItsTimeOrTheReason(t *testing.T) {
 }
 
 func TestRun_IsRejectedWithoutAChange(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	for i := range storage.MaxScheduleUnfinished {
 		w.run("", int64(i+1)*hour, "")
 	}
@@ -182,22 +181,22 @@ func TestRun_IsRejectedWithoutAChange(t *testing.T) {
 	w.run("is paused", 9*hour, "late")
 	w.write("no schedule of snapshots", func(tx *mvcc.WriteTx) error { // of an earlier schedule of the name
 		p := &storage.ScheduleRunEntry{Name: "s", RowIndex: 1, At: 9 * hour, LastError: "r"}
-		return snapschedules.Run(tx, p)
+		return snapshot.ScheduleRun(tx, p)
 	})
 	if w.row().ModifyIndex != before {
 		t.Errorf("the row is %+v", w.row())
 	}
 }
 
-func (w *world) pause(paused bool) {
+func (w *scheduleWorld) pause(paused bool) {
 	w.t.Helper()
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return snapschedules.Pause(tx, &storage.SchedulePauseRequest{ScheduleName: "s", Paused: paused})
+		return snapshot.SchedulePause(tx, &storage.SchedulePauseRequest{ScheduleName: "s", Paused: paused})
 	})
 }
 
 func TestPut_KeepsTheTimesOfTheSameSchedule(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	w.run("", hour, "away")
 	same := w.wanted()
 	same.Keep = 5
@@ -226,7 +225,7 @@ func TestPut_KeepsTheTimesOfTheSameSchedule(t *testing.T) {
 }
 
 func TestPut_BoundsTheSchedulesOfANamespace(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		for i := range storage.MaxSchedules - 1 {
 			s := w.wanted()
@@ -243,7 +242,7 @@ func TestPut_BoundsTheSchedulesOfANamespace(t *testing.T) {
 }
 
 // snapshotsOf stores snapshots of the schedule, the oldest first, each with its state and age in hours.
-func (w *world) snapshotsOf(now time.Time, rows ...storage.VolumeSnapshot) {
+func (w *scheduleWorld) snapshotsOf(now time.Time, rows ...storage.VolumeSnapshot) {
 	for i, s := range rows {
 		s.Namespace = "default"
 		s.Name = fmt.Sprint("t", i)
@@ -300,7 +299,7 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 		"failed before a ready": {0, list{in(storage.SnapshotFailed), ready(0)}, []string{"t0"}, 0},
 		"deletion was rejected": {0, list{rejected, ready(1), ready(0)}, nil, 10 * time.Minute},
 	} {
-		w := newWorld(t)
+		w := newScheduleWorld(t)
 		same := w.wanted()
 		same.KeepFor = c.keepFor
 		w.put("", same, 1)
@@ -312,9 +311,9 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 }
 
 // expired checks the snapshots to delete, and the time until there may be more, 0 for none.
-func (w *world) expired(name string, now time.Time, want []string, next time.Duration) {
+func (w *scheduleWorld) expired(name string, now time.Time, want []string, next time.Duration) {
 	w.t.Helper()
-	rows, at := snapschedules.Expired(w.Read(), w.row(), now)
+	rows, at := snapshot.Expired(w.Read(), w.row(), now)
 	var got []string
 	for _, r := range rows {
 		got = append(got, r.Name)
@@ -325,19 +324,19 @@ func (w *world) expired(name string, now time.Time, want []string, next time.Dur
 }
 
 func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	now := time.Unix(1_000_000, 0)
 	old := storage.VolumeSnapshot{Progress: storage.Progress{State: storage.SnapshotReady, RequestTime: 9}}
 	w.snapshotsOf(now, old, old, old, old)
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return snapschedules.Delete(tx, &storage.ScheduleDeleteRequest{ScheduleName: "s"})
+		return snapshot.ScheduleDelete(tx, &storage.ScheduleDeleteRequest{ScheduleName: "s"})
 	})
 	w.put("", w.wanted(), 1)
 	w.expired("of another schedule with the name", now, nil, 0)
 }
 
 func TestExpired_WaitsForARestore(t *testing.T) {
-	w := newWorld(t)
+	w := newScheduleWorld(t)
 	now := time.Unix(1_000_000, 0)
 	ready := storage.VolumeSnapshot{Progress: storage.Progress{State: storage.SnapshotReady, RequestTime: 9}}
 	w.snapshotsOf(now, ready, ready, ready)

@@ -1,4 +1,4 @@
-package snapshots_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapshots"
+	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -94,7 +94,7 @@ func (w *world) remove(fault string) {
 	w.write(fault, func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotDeleteEntry{Name: "s"}
 		p.Namespace = "default"
-		return snapshots.Delete(tx, p)
+		return snapshot.Delete(tx, p)
 	})
 }
 
@@ -103,7 +103,7 @@ func TestDelete_WithForceDeletesTheRowAlone(t *testing.T) {
 	w.write("", func(tx *mvcc.WriteTx) error {
 		p := &storage.SnapshotDeleteEntry{Name: "s", Force: true}
 		p.Namespace = "default"
-		return snapshots.Delete(tx, p)
+		return snapshot.Delete(tx, p)
 	})
 	if s := csi.Snapshot(w.Read(), "default", "s"); s != nil {
 		t.Errorf("the row is %+v", s)
@@ -165,6 +165,6 @@ func TestPut_BoundsTheSnapshotsOfANamespace(t *testing.T) {
 func (w *world) put(fault string, s *storage.VolumeSnapshot) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		return snapshots.Put(tx, &storage.SnapshotPutEntry{Snapshots: []*storage.VolumeSnapshot{s}})
+		return snapshot.Put(tx, &storage.SnapshotPutEntry{Snapshots: []*storage.VolumeSnapshot{s}})
 	})
 }

@@ -1,6 +1,4 @@
-// Package snapgroups reads and changes the rows of group snapshots and of their members: requests, calls of
-// the plugin and their outcomes. A member follows its group in the same entry of the log.
-package snapgroups
+package snapshot
 
 import (
 	"iter"
@@ -11,7 +9,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -33,26 +30,26 @@ func Members(tx mvcc.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSn
 	return rows
 }
 
-// From yields the groups of a namespace whose name begins with prefix, from a namespace and name on.
-func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.GroupSnapshot] {
+// GroupsFrom yields the groups of a namespace whose name begins with prefix, from a namespace and name on.
+func GroupsFrom(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.GroupSnapshot] {
 	rows := schema.SnapshotGroups.Range(tx, schema.NamespaceScope(ns, prefix), at)
 	return schema.Filter(rows, func(g *storage.GroupSnapshot) bool {
 		return strings.HasPrefix(g.Name, prefix)
 	})
 }
 
-// NotFound is the error for a group that does not exist.
-func NotFound(ns, name string) error {
+// GroupNotFound is the error for a group that does not exist.
+func GroupNotFound(ns, name string) error {
 	return structs.NotFoundf("no group snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
 }
 
-// NameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is that of the row, and
-// unique by the ID of the row, so each repeat of the call is about the same group.
-func NameAtPlugin(g *storage.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
+// GroupNameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is that of the row,
+// and unique by the ID of the row, so each repeat of the call is about the same group.
+func GroupNameAtPlugin(g *storage.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
 
-// Of returns the entry for a group of volumes of one plugin, with a name and an ID. The secrets for its calls
-// are those of the first volume.
-func Of(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPutEntry {
+// GroupsOf returns the entry for a group of volumes of one plugin, with a name and an ID. The secrets for its
+// calls are those of the first volume.
+func GroupsOf(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPutEntry {
 	first := volumes[0]
 	p := &storage.SnapshotGroupPutEntry{Group: &storage.GroupSnapshot{
 		Namespace: first.Namespace,
@@ -61,7 +58,7 @@ func Of(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPut
 		PluginID:  first.PluginID,
 	}}
 	for _, v := range volumes {
-		member := snapshots.Of(v, p.Group.Member(v.ID), id)
+		member := Of(v, p.Group.Member(v.ID), id)
 		member.Group = name
 		if v != first {
 			member.SecretsFrom = ""
@@ -73,9 +70,9 @@ func Of(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPut
 	return p
 }
 
-// CheckAble rejects a group that the plugin of its volumes is known to be unable to take. A plugin whose
+// CheckGroupAble rejects a group that the plugin of its volumes is known to be unable to take. A plugin whose
 // controller is not up yet may be able.
-func CheckAble(tx mvcc.Reader, plugin string) error {
+func CheckGroupAble(tx mvcc.Reader, plugin string) error {
 	for i := range csi.InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.GroupSnapshots {
 			return structs.Preconditionf("CSI plugin %q takes no group snapshots; take a snapshot of each volume",
@@ -85,18 +82,19 @@ func CheckAble(tx mvcc.Reader, plugin string) error {
 	return nil
 }
 
-// Put records a group that is to be taken, with its members. A group that exists with an equal request stays
-// as it is; one that has failed is tried again. The error is a conflict for another request of the same name,
-// and for the name of a member that another snapshot has; a precondition for a volume that is not ready.
-func Put(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
-	err := CheckPut(tx, p)
+// GroupPut records a group that is to be taken, with its members. A group that exists with an equal request
+// stays as it is; one that has failed is tried again. The error is a conflict for another request of the same
+// name, and for the name of a member that another snapshot has; a precondition for a volume that is not
+// ready.
+func GroupPut(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
+	err := CheckGroupPut(tx, p)
 	if err != nil {
 		return err
 	}
 
 	old := Group(tx, p.Group.Namespace, p.Group.Name)
 	if old != nil {
-		putAgain(tx, old, p.Now)
+		putGroupAgain(tx, old, p.Now)
 		return nil
 	}
 
@@ -107,28 +105,28 @@ func Put(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
 		PluginID:   p.Group.PluginID,
 		VolumeIDs:  p.Group.VolumeIDs,
 		Parameters: p.Group.Parameters,
-		Progress:   snapshots.Begun(p.Now),
+		Progress:   Begun(p.Now),
 	}
 	for _, m := range p.Members {
-		schema.Snapshots.Put(tx, snapshots.Fresh(m, p.Now))
+		schema.Snapshots.Put(tx, Fresh(m, p.Now))
 	}
 	schema.SnapshotGroups.Put(tx, g)
 	lifecycle.EnsurePlugin(tx, g.PluginID)
 	return nil
 }
 
-// CheckPut returns the error of Put, without a change.
-func CheckPut(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry) error {
-	err := checkEntry(p)
+// CheckGroupPut returns the error of Put, without a change.
+func CheckGroupPut(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry) error {
+	err := checkGroupEntry(p)
 	if err != nil {
 		return err
 	}
 	old := Group(tx, p.Group.Namespace, p.Group.Name)
 	if old != nil {
-		return checkAgain(tx, p, old)
+		return checkGroupAgain(tx, p, old)
 	}
 	for _, m := range p.Members {
-		err := snapshots.CheckPut(tx, m)
+		err := CheckPut(tx, m)
 		if err != nil {
 			return err
 		}
@@ -136,8 +134,8 @@ func CheckPut(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry) error {
 	return nil
 }
 
-// checkEntry rejects an entry whose rows do not belong together.
-func checkEntry(p *storage.SnapshotGroupPutEntry) error {
+// checkGroupEntry rejects an entry whose rows do not belong together.
+func checkGroupEntry(p *storage.SnapshotGroupPutEntry) error {
 	g := p.Group
 	if g == nil || g.Namespace == "" || g.Name == "" || g.ID == "" || g.PluginID == "" {
 		return structs.Invalidf("a group snapshot needs a namespace, a name, an ID and a plugin")
@@ -157,8 +155,8 @@ func checkEntry(p *storage.SnapshotGroupPutEntry) error {
 	return nil
 }
 
-// checkAgain decides about a request for a name that has a row.
-func checkAgain(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.GroupSnapshot) error {
+// checkGroupAgain decides about a request for a name that has a row.
+func checkGroupAgain(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.GroupSnapshot) error {
 	switch {
 	case old.State == storage.SnapshotDeleting:
 		return structs.Preconditionf("group snapshot %q is being deleted", old.Name)
@@ -173,7 +171,7 @@ func checkAgain(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.G
 			old.Name, old.Reason)
 	}
 	for _, m := range Members(tx, old) {
-		err := snapshots.CheckSource(tx, m)
+		err := CheckSource(tx, m)
 		if err != nil {
 			return err
 		}
@@ -196,18 +194,18 @@ func sameRequest(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.
 	return true
 }
 
-// putAgain tries a group that has failed again.
-func putAgain(tx *mvcc.WriteTx, old *storage.GroupSnapshot, now int64) {
+// putGroupAgain tries a group that has failed again.
+func putGroupAgain(tx *mvcc.WriteTx, old *storage.GroupSnapshot, now int64) {
 	if old.State != storage.SnapshotFailed {
 		return
 	}
 	g := old.Copy()
-	snapshots.TryAgain(&g.Progress, now)
-	store(tx, g)
+	TryAgain(&g.Progress, now)
+	storeGroup(tx, g)
 }
 
 // store puts a group, and lets its members follow it.
-func store(tx *mvcc.WriteTx, g *storage.GroupSnapshot) {
+func storeGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot) {
 	schema.SnapshotGroups.Put(tx, g)
 	for _, old := range Members(tx, g) {
 		m := old.Copy()
@@ -219,12 +217,12 @@ func store(tx *mvcc.WriteTx, g *storage.GroupSnapshot) {
 		if g.ExternalID == "" {
 			m.ExternalID = ""
 		}
-		putChanged(tx, old, m)
+		putChangedGroup(tx, old, m)
 	}
 }
 
-// putChanged puts a member if it differs: most changes of a group are not about its members.
-func putChanged(tx *mvcc.WriteTx, old, m *storage.VolumeSnapshot) {
+// putChangedGroup puts a member if it differs: most changes of a group are not about its members.
+func putChangedGroup(tx *mvcc.WriteTx, old, m *storage.VolumeSnapshot) {
 	same := old.State == m.State && old.Reason == m.Reason && old.Called == m.Called &&
 		old.ReadyTime == m.ReadyTime && old.Consistency == m.Consistency && old.ExternalID == m.ExternalID
 	if !same {
@@ -232,23 +230,24 @@ func putChanged(tx *mvcc.WriteTx, old, m *storage.VolumeSnapshot) {
 	}
 }
 
-// Delete records that the plugin is to delete a group. The rows of one that was surely never cut, or that the
-// plugin may keep, go at once.
+// GroupDelete records that the plugin is to delete a group. The rows of one that was surely never cut, or
+// that the plugin may keep, go at once.
 // The error is a conflict while a volume is made from a member.
-func Delete(tx *mvcc.WriteTx, p *storage.SnapshotGroupDeleteEntry) error {
+func GroupDelete(tx *mvcc.WriteTx, p *storage.SnapshotGroupDeleteEntry) error {
 	ns := p.RequestNamespace()
 	g := Group(tx, ns, p.Name)
 	if g == nil || p.RowIndex != 0 && g.CreateIndex != p.RowIndex {
-		return NotFound(ns, p.Name)
+		return GroupNotFound(ns, p.Name)
 	}
 	for _, m := range Members(tx, g) {
 		restore := csi.RestoreOf(tx, m)
 		if restore != "" {
-			return structs.Conflictf("group snapshot %q cannot be deleted while volume %q is being created from its snapshot %q", g.Name, restore, m.Name)
+			return structs.Conflictf(
+				"group snapshot %q cannot be deleted while volume %q is being created from its snapshot %q", g.Name, restore, m.Name)
 		}
 	}
 	if p.Force || !g.MayExist() {
-		drop(tx, g, p.Now)
+		dropGroup(tx, g, p.Now)
 		return nil
 	}
 	if g.State == storage.SnapshotDeleting {
@@ -258,12 +257,12 @@ func Delete(tx *mvcc.WriteTx, p *storage.SnapshotGroupDeleteEntry) error {
 	g = g.Copy()
 	g.State = storage.SnapshotDeleting
 	g.LastError = nil
-	store(tx, g)
+	storeGroup(tx, g)
 	return nil
 }
 
 // drop deletes the rows. The volumes may have waited for that to be deleted.
-func drop(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
+func dropGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	members := Members(tx, g)
 	schema.SnapshotGroups.Delete(tx, g)
 	for _, m := range members {
@@ -275,26 +274,26 @@ func drop(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	}
 }
 
-// Note records the node of a call before the call is made. A row that does not need the call any more is a
-// conflict, because the next call would not wait for a call without a row.
-func Note(tx *mvcc.WriteTx, p *storage.SnapshotGroupNoteEntry) error {
+// GroupNote records the node of a call before the call is made. A row that does not need the call any more is
+// a conflict, because the next call would not wait for a call without a row.
+func GroupNote(tx *mvcc.WriteTx, p *storage.SnapshotGroupNoteEntry) error {
 	g := Group(tx, p.RequestNamespace(), p.Name)
 	if g == nil || g.CreateIndex != p.RowIndex || p.Call == nil || g.Next() != p.Call.Op {
 		return structs.Conflictf("group snapshot %q has changed meanwhile", p.Name)
 	}
 	g = g.Copy()
-	snapshots.NoteCall(&g.Progress, p.Call, p.Call.Op == storage.OpGroupCreate)
-	store(tx, g)
+	NoteCall(&g.Progress, p.Call, p.Call.Op == storage.OpGroupCreate)
+	storeGroup(tx, g)
 	return nil
 }
 
-// KeepDeleted keeps the groups of a restored state that were being deleted. The state has been restored from
-// a time at which they were there.
-func KeepDeleted(tx *mvcc.WriteTx) {
+// KeepDeletedGroups keeps the groups of a restored state that were being deleted. The state has been restored
+// from a time at which they were there.
+func KeepDeletedGroups(tx *mvcc.WriteTx) {
 	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, storage.SnapshotDeleting)) {
 		g = g.Copy()
-		if snapshots.Keep(&g.Progress) {
-			store(tx, g)
+		if Keep(&g.Progress) {
+			storeGroup(tx, g)
 		}
 	}
 }

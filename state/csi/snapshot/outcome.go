@@ -1,4 +1,4 @@
-package snapshots
+package snapshot
 
 import (
 	"fmt"
@@ -118,9 +118,9 @@ func recordUndeleted(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.Sna
 	schema.Snapshots.Put(tx, s)
 }
 
-// Check checks the invariants of the rows: a state that exists, one row for each snapshot of a plugin, and
-// the ID of each snapshot that is cut.
-func Check(c *check.Report) {
+// CheckSnapshots checks the invariants of the rows: a state that exists, one row for each snapshot of a
+// plugin, and the ID of each snapshot that is cut.
+func CheckSnapshots(c *check.Report) {
 	check.Indexes(c, schema.Snapshots)
 	external := map[[2]string]string{}
 	for s := range schema.Snapshots.Scan(c) {
