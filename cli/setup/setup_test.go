@@ -16,7 +16,7 @@ import (
 
 	"berth/cli/clitest"
 	"berth/cli/command"
-	"berth/client/outside/signtest"
+	"berth/client/login/signtest"
 	"berth/consul"
 	"berth/structs/access"
 	"berth/test/consultest"

@@ -13,7 +13,7 @@ import (
 
 	"berth/client/allocrunner/taskdirs"
 	"berth/client/drivers/driver"
-	"berth/client/outside/signtest"
+	"berth/client/login/signtest"
 	"berth/consul"
 	"berth/consul/lookup"
 	"berth/structs"

@@ -53,7 +53,7 @@ var nodeClocks = map[string]clockFile{
 // testClocks are packages of tests.
 var testClocks = []string{
 	"berth/client/drivers/plugintest", "berth/client/drivers/drivertest",
-	"berth/client/drivers/docker/dockertest", "berth/client/outside/signtest",
+	"berth/client/drivers/docker/dockertest", "berth/client/login/signtest",
 }
 
 // TestNodes_ReadWallClocksForKnownReasons: a node whose clock is ahead must give up nothing that somebody
