@@ -128,6 +128,22 @@ func (w *fixture) node(n *structs.Node, csi ...*structs.CSIPluginInstance) {
 		CSI:          csi,
 		WriteOptions: w.now(),
 	})
+	w.clean(n.ID)
+}
+
+// clean lets a node that is back after a loss tell that it has released what it lost.
+func (w *fixture) clean(node string) {
+	w.t.Helper()
+	n := state.Node(w.s.Read(), node)
+	if n == nil || !n.Returning {
+		return
+	}
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{node},
+		Status:       n.Status,
+		CleanFor:     n.Epoch,
+		WriteOptions: w.now(),
+	})
 }
 
 func (w *fixture) nodes(ids ...string) {
@@ -144,6 +160,7 @@ func (w *fixture) status(node, status string) {
 		Status:       status,
 		WriteOptions: w.now(),
 	})
+	w.clean(node)
 }
 
 // csi updates a node's report of its plugin instances.

@@ -202,6 +202,7 @@ func TestDrain_EndsAfterItsNodeWasAway(t *testing.T) {
 			Status:       status,
 			WriteOptions: f.Now(),
 		})
+		f.Clean("n0")
 		f.Schedule()
 	}
 	for range 20 {

@@ -96,6 +96,20 @@ func Instance(node string) *structs.CSIPluginInstance {
 	}
 }
 
+// Clean lets a node that is back after a loss tell that it has released what it lost.
+func (f *Fleet) Clean(id string) {
+	n := state.Node(f.Store.Read(), id)
+	if !n.Returning {
+		return
+	}
+	Do(f, state.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{id},
+		Status:       n.Status,
+		CleanFor:     n.Epoch,
+		WriteOptions: f.Now(),
+	})
+}
+
 // Now returns the options of an entry at the time of the fleet.
 func (f *Fleet) Now() structs.WriteOptions {
 	return structs.WriteOptions{Now: f.Clock.UnixNano()}
