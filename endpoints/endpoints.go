@@ -8,7 +8,7 @@ import (
 	clusters "berth/endpoints/cluster"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
-	"berth/endpoints/events"
+	events "berth/endpoints/event"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
 	"berth/endpoints/node"

@@ -1,4 +1,4 @@
-package events_test
+package event_test
 
 import (
 	"context"

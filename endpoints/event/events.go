@@ -1,6 +1,6 @@
 // Package events serves the method that reads events. It asks for the rights of the caller before each answer
 // and shows an event only to a caller who may read its row.
-package events
+package event
 
 import (
 	"context"
