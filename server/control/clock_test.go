@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/growth"
+	"berth/server/control/volumes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -140,7 +140,7 @@ func TestGrowth_IsNotDelayedByOneAheadOfTheClock(t *testing.T) {
 		})
 		defer w.runLoop("controllers")()
 		defer w.runLoop("growth")()
-		after(2 * growth.Interval)
+		after(2 * volumes.GrowthInterval)
 		if v := w.volume("v"); v.Capacity <= 1229<<20 {
 			t.Errorf("it has %d bytes", v.Capacity)
 		}

@@ -15,18 +15,14 @@ import (
 	"berth/server/authority"
 	"berth/server/clock"
 	"berth/server/control/authoritykey"
-	"berth/server/control/capacity"
 	"berth/server/control/consultokens"
-	"berth/server/control/drift"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/gauges"
-	"berth/server/control/growth"
 	"berth/server/control/schedconfig"
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
-	"berth/server/control/snaptimes"
-	"berth/server/control/volhealth"
+	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/server/leases"
 	"berth/server/nodeconn"
@@ -133,7 +129,7 @@ func (d Deps) garbage() garbage.Loop {
 
 // snapshotSchedules takes snapshots by their schedules, and deletes those that are no longer kept.
 func (d Deps) snapshotSchedules() workqueue.Runner {
-	return snaptimes.New(snaptimes.Deps{
+	return volumes.NewScheduleLoop(volumes.ScheduleDeps{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Clock:    d.Clock,
@@ -180,7 +176,7 @@ func (d Deps) runLeaseProofs(ctx context.Context) {
 
 // runGrowth makes volumes larger before they are full.
 func (d Deps) runGrowth(ctx context.Context) {
-	loop := growth.Loop{
+	loop := volumes.GrowthLoop{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Nodes:    d.Nodes,
@@ -207,9 +203,26 @@ func (d Deps) runSigningKeys(ctx context.Context) {
 	loop.Run(ctx)
 }
 
+// capacity asks plugins for their free space.
+func (d Deps) capacity() volumes.CapacityLoop {
+	return volumes.CapacityLoop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}
+}
+
+// drift compares the rows with what plugins list.
+func (d Deps) drift() volumes.DriftLoop {
+	return volumes.DriftLoop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}
+}
+
 // runVolumeHealth reads the health of volumes from controllers.
 func (d Deps) runVolumeHealth(ctx context.Context) {
-	volhealth.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
+	loop := volumes.HealthLoop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Nodes:    d.Nodes,
+		Keys:     d.Keys,
+		Logger:   d.Logger,
+	}
+	loop.Run(ctx)
 }
 
 // runAuthorityKey takes the authority of the files of this server.
@@ -249,8 +262,8 @@ func Loops(d Deps) []Loop {
 		{"scheduler_config", d.firstConfig().Run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
-		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
-		{"drift", drift.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
+		{"capacity", d.capacity().Run},
+		{"drift", d.drift().Run},
 		{"volume_health", d.runVolumeHealth},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/server/control/quiesce"
 	"berth/server/control/requests"
+	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi/snapshot"
@@ -54,7 +54,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) wo
 
 	step := c.step(tx, w)
 	members := snapshot.Members(tx, g)
-	step.Long = g.IsWanted() && quiesce.Needed(tx, members, g.MayBeCut())
+	step.Long = g.IsWanted() && volumes.Needed(tx, members, g.MayBeCut())
 	for _, m := range members {
 		volume := m.Namespace + "/" + m.VolumeID
 		step.Others = append(step.Others, volume)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/server/control/growth"
+	"berth/server/control/volumes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -68,14 +68,14 @@ func TestGrowth_StopsAtTheLargestSize(t *testing.T) {
 		defer w.runLoop("controllers")()
 		defer w.runLoop("growth")()
 
-		after(growth.Interval)
+		after(volumes.GrowthInterval)
 		v := w.volume("v")
 		if v.Capacity != 1229<<20 || v.Grown == nil || v.Grown.From != 1<<30 || v.Grown.To != 1229<<20 {
 			t.Fatalf("capacity %d, growth %+v", v.Capacity, v.Grown)
 		}
 
 		// It is measured again before it grows again.
-		after(growth.Interval)
+		after(volumes.GrowthInterval)
 		if v := w.volume("v"); v.Capacity != 1229<<20 {
 			t.Errorf("it grew again at once, to %d", v.Capacity)
 		}
@@ -154,7 +154,7 @@ func TestGrowth_RecordsTheReasonThatHindersIt(t *testing.T) {
 				w.used(85)
 				hinder(w)
 				defer w.runLoop("growth")()
-				after(growth.Interval)
+				after(volumes.GrowthInterval)
 				v := w.volume("v")
 				if v.Grown == nil || !strings.Contains(v.Grown.Fault, reason) || v.RequestedCapacityMin != 1<<30 {
 					t.Fatalf("growth %+v, %d bytes", v.Grown, v.RequestedCapacityMin)
@@ -167,7 +167,7 @@ func TestGrowth_RecordsTheReasonThatHindersIt(t *testing.T) {
 				}
 
 				w.used(10)
-				after(growth.Interval)
+				after(volumes.GrowthInterval)
 				if f := w.volume("v").Grown.Fault; f != "" {
 					t.Errorf("the reason stays after the volume was emptied: %s", f)
 				}
@@ -180,7 +180,7 @@ func TestGrowth_RecordsTheReasonThatHindersIt(t *testing.T) {
 func TestGrowth_WaitsForANewMeasurement(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.growingVolume(func(v *structs.CSIVolume) { v.Grow.Max = 1 << 40 })
-		measured := time.Now().Add(growth.Interval / 2).UnixNano()
+		measured := time.Now().Add(volumes.GrowthInterval / 2).UnixNano()
 		w.setAnswer(func(c nodeCall) (any, error) {
 			switch c.method {
 			case usageMethod:
@@ -211,7 +211,7 @@ func TestGrowth_AllowsTheFormerFileOfTheVolume(t *testing.T) {
 		w.used(85)
 		defer w.runLoop("controllers")()
 		stop := w.runLoop("growth")
-		after(growth.Interval)
+		after(volumes.GrowthInterval)
 		stop()
 
 		again := aVolume("v", structs.VolumeReady)

@@ -11,7 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/server/clock"
-	"berth/server/control/snaptimes"
+	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state/clustertime"
 	"berth/state/csi"
@@ -140,7 +140,7 @@ func TestSnapshotSchedule_TakesEachTimeOnceOverChangesOfTheLeader(t *testing.T) 
 				for range 3 {
 					first := &dyingLeader{testEnv: w, before: killed.before, lost: killed.lost}
 					first.ctx, first.die = context.WithCancel(t.Context())
-					snaptimes.New(snaptimes.Deps{
+					volumes.NewScheduleLoop(volumes.ScheduleDeps{
 						Store: w.Store, Proposer: first, Logger: w.Logger, Retry: w.Config.Retry,
 					}).Run(first.ctx)
 
@@ -321,7 +321,7 @@ func TestSnapshotSchedule_LooksAgainSoonByAWrongClock(t *testing.T) {
 		for ahead, want := range map[time.Duration]time.Time{
 			0: now.Truncate(time.Hour).Add(time.Hour), 30 * time.Hour: soon, -30 * time.Hour: soon,
 		} {
-			loop := snaptimes.New(snaptimes.Deps{
+			loop := volumes.NewScheduleLoop(volumes.ScheduleDeps{
 				Store: w.Store,
 				Clock: clock.Wall(func() time.Time { return now.Add(-ahead) }),
 			})

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/quiesce"
 	"berth/server/control/requests"
 	"berth/server/control/retries"
+	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/volumesecrets"
@@ -57,7 +57,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *storage.VolumeSnapshot
 	}
 
 	step := c.step(tx, w)
-	step.Long = s.IsWanted() && quiesce.Needed(tx, rows, s.MayBeCut())
+	step.Long = s.IsWanted() && volumes.Needed(tx, rows, s.MayBeCut())
 	poll := c.pollTime(s.PollTime)
 	if s.State == storage.SnapshotPending && poll.After(step.Due) {
 		step.Due = poll
@@ -109,7 +109,7 @@ func (c controllerLoop) around(
 	if !p.IsWanted() {
 		return storage.Consistency{}, call()
 	}
-	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, p.MayBeCut(), call)
+	return volumes.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, p.MayBeCut(), call)
 }
 
 // snapshotOutcome completes and records the outcome of a call.

@@ -1,4 +1,4 @@
-package drift
+package volumes
 
 import (
 	"context"
@@ -25,8 +25,8 @@ const codeNotFound = "NotFound"
 
 // confirm returns the differences of a list that the list before has too, or that are recorded. A missing
 // volume that its plugin finds, when it is asked for it alone, is not missing.
-func (l Loop) confirm(
-	ctx context.Context, tx *state.ReadTx, now, last *outcome,
+func (l DriftLoop) confirm(
+	ctx context.Context, tx *state.ReadTx, now, last *driftOutcome,
 ) map[storage.DriftKey]*storage.VolumeDrift {
 	confirmed := map[storage.DriftKey]*storage.VolumeDrift{}
 	asked := 0
@@ -66,14 +66,16 @@ func gets(tx *state.ReadTx, pluginID string) bool {
 
 // isMissing asks a plugin for a volume that it does not list. Any other answer than that there is none, or
 // that there is one, leaves it as it was recorded.
-func (l Loop) isMissing(ctx context.Context, tx *state.ReadTx, d *storage.VolumeDrift, recorded bool) bool {
+func (l DriftLoop) isMissing(
+	ctx context.Context, tx *state.ReadTx, d *storage.VolumeDrift, recorded bool,
+) bool {
 	v := csi.Volume(tx, d.Namespace, d.VolumeID)
 	if v == nil {
 		return false
 	}
 	req := &nodecalls.ClientCSIGetVolumeRequest{PluginID: d.PluginID, ExternalID: d.ExternalID}
 	nodeconn.Address(tx, req)
-	to := nodeconn.Target{Nodes: l.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: callTime}
+	to := nodeconn.Target{Nodes: l.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: driftCallTime}
 	_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerGet, req)
 	switch {
 	case err == nil:
@@ -92,7 +94,7 @@ func sortedKeys(m map[storage.DriftKey]*storage.VolumeDrift) []storage.DriftKey 
 
 // record makes the rows of a plugin equal to the differences, as far as their bound allows, and reports
 // whether they are. It writes nothing if nothing has changed.
-func (l Loop) record(
+func (l DriftLoop) record(
 	ctx context.Context,
 	pluginID string,
 	want map[storage.DriftKey]*storage.VolumeDrift,
@@ -128,7 +130,7 @@ func (l Loop) record(
 }
 
 // propose records changes, if there are any. It reports false if that failed.
-func (l Loop) propose(ctx context.Context, req *storage.DriftRecordRequest) bool {
+func (l DriftLoop) propose(ctx context.Context, req *storage.DriftRecordRequest) bool {
 	same := req.Summary == nil || req.Summary.Says(drifts.Summary(l.Store.Read(), req.PluginID))
 	if same && len(req.Found)+len(req.Gone) == 0 {
 		return true

@@ -1,4 +1,4 @@
-package drift
+package volumes
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/paging"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
@@ -23,7 +22,7 @@ type stub = structs.CSIVolumeExternalStub
 // TestDuty_H5_AVolumeIsMissingAfterTwoCompleteLists: neither one list nor a list that is not complete tells
 // that a volume is missing.
 func TestDuty_H5_AVolumeIsMissingAfterTwoCompleteLists(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v1")
 		w.addVolume("v2")
 		lacks := []*stub{listed("v1")}
@@ -78,7 +77,7 @@ func TestDuty_H13_AVolumeThatThePluginFindsIsNotMissing(t *testing.T) {
 		{structs.NotFoundf("no such node"), nil},
 		{gone, []string{"missing_volume v "}},
 	} {
-		virtual(t, func(t *testing.T, w *world) {
+		virtualDrift(t, func(t *testing.T, w *driftWorld) {
 			w.addNode("n0", "", &structs.CSIControllerInfo{SupportsListVolumes: true, SupportsGet: true})
 			w.addVolume("v")
 			w.get = func(string) error { return c.answer }
@@ -98,7 +97,7 @@ func TestDuty_H13_AVolumeThatThePluginFindsIsNotMissing(t *testing.T) {
 
 // A list that ended a controller twice would end the next one as well. The differences stay as they are.
 func TestDrift_DoesNotListAPluginThatEndsAtIt(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		w.pages(nil)
 		w.run()
@@ -133,7 +132,7 @@ func TestDrift_DoesNotListAPluginThatEndsAtIt(t *testing.T) {
 // TestDuty_H6_AbortedBeginsTheListAnew has a controller that rejects the token of a page.
 func TestDuty_H6_AbortedBeginsTheListAnew(t *testing.T) {
 	aborted := &structs.Error{Kind: structs.KindUnavailable, Code: structs.CSICodeAborted, Text: "old token"}
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		rejections := 1
 		w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
@@ -159,7 +158,7 @@ func TestDuty_H6_AbortedBeginsTheListAnew(t *testing.T) {
 		rejections = 100
 		w.lists = nil
 		w.next()
-		if len(w.lists) != 2*(paging.MaxRestarts+1) || w.summary() == nil {
+		if len(w.lists) != 2*(MaxRestarts+1) || w.summary() == nil {
 			t.Errorf("%d calls, summary %+v", len(w.lists), w.summary())
 		}
 	})
@@ -167,7 +166,7 @@ func TestDuty_H6_AbortedBeginsTheListAnew(t *testing.T) {
 
 // TestDuty_H7_NodesCountOnlyIfThePluginAnnouncesThem: with the capability, no node means attached nowhere.
 func TestDuty_H7_NodesCountOnlyIfThePluginAnnouncesThem(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		w.attach("v", "n0")
 		silent := listed("v", "ext-elsewhere")
@@ -189,7 +188,7 @@ func TestDuty_H7_NodesCountOnlyIfThePluginAnnouncesThem(t *testing.T) {
 
 // TestDuty_H8_NodesThatNobodyKnowsAreShown: they are no fault, and nothing is repaired.
 func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		w.addVolume("v")
 		w.pages([]*stub{listed("v", "laptop")})
@@ -205,7 +204,7 @@ func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
 }
 
 // repairs returns the recorded repairs.
-func (w *world) repairs() (all []string) {
+func (w *driftWorld) repairs() (all []string) {
 	for d := range drifts.OfPlugin(w.store.Read(), "p") {
 		if d.Repair != "" {
 			all = append(all, d.Kind+" "+d.VolumeID)
@@ -217,20 +216,22 @@ func (w *world) repairs() (all []string) {
 // TestLoop_LeavesOutWhatChangesMeanwhile has rows that change between the begin of a list and its page.
 func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(w *world)
-		during func(w *world)
+		before func(w *driftWorld)
+		during func(w *driftWorld)
 		page   *stub
 	}{
-		"attached":            {func(*world) {}, func(w *world) { w.attach("v", "n0") }, listed("v")},
-		"attaching":           {func(w *world) { w.claim("v", "n0") }, func(*world) {}, listed("v")},
-		"an attach in flight": {func(w *world) { w.claim("v", "n0") }, func(*world) {}, listed("v", "ext-n0")},
-		"detached": {func(w *world) { w.attach("v", "n0") }, func(w *world) {
+		"attached":            {func(*driftWorld) {}, func(w *driftWorld) { w.attach("v", "n0") }, listed("v")},
+		"attaching":           {func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v")},
+		"an attach in flight": {
+			func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v", "ext-n0"),
+		},
+		"detached": {func(w *driftWorld) { w.attach("v", "n0") }, func(w *driftWorld) {
 			put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 				NodeID: "n0", Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a-v-n0"}},
 			})
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n0", Op: "detach"})
 		}, listed("v", "ext-n0")},
-		"a call for the volume": {func(*world) {}, func(w *world) {
+		"a call for the volume": {func(*driftWorld) {}, func(w *driftWorld) {
 			row := csi.Volume(w.store.Read(), "default", "v")
 			put(w, fsm.CallNote, &structs.CSICallNote{
 				VolumeID: "v", RowIndex: row.CreateIndex, Call: &structs.CSICall{NodeID: "n0", Op: "expand"},
@@ -238,10 +239,10 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 		}, listed("v", "ext-n0")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtualDrift(t, func(t *testing.T, w *driftWorld) {
 				w.addVolume("v")
 				c.before(w)
-				p := newPass(Loop{Store: w.store, Nodes: w}, "p")
+				p := newDriftPass(DriftLoop{Store: w.store, Nodes: w}, "p")
 				w.list = func(*nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 					c.during(w)
 					return &nodecalls.ClientCSIListResponse{Volumes: []*stub{c.page}}, nil
@@ -256,7 +257,7 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 }
 
 func TestLoop_CountsVolumesWithoutARow(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		w.pages([]*stub{listed("v"), listed("s1"), listed("s1"), listed("s2")}, []*stub{listed("s1")})
 		w.run()
@@ -279,7 +280,7 @@ func TestLoop_CountsVolumesWithoutARow(t *testing.T) {
 // TestLoop_KeepsTheDifferencesOfStorageThatIsDown has two zones with a volume each. One zone goes down.
 func TestLoop_KeepsTheDifferencesOfStorageThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2, true)
+		w := newDriftWorld(t, 2, true)
 		defer func() { w.stop() }()
 		w.addVolume("v0", "z0")
 		w.addVolume("v1", "z1")
@@ -309,14 +310,14 @@ func TestLoop_KeepsTheDifferencesOfStorageThatIsDown(t *testing.T) {
 
 // TestLoop_StaysWithinItsBudget: a list is asked for page by page, at its interval.
 func TestLoop_StaysWithinItsBudget(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		w.settings(storage.PluginDrift{DriftInterval: time.Hour})
 		begin := time.Now()
 		var at []time.Duration
 		w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 			at = append(at, time.Since(begin))
-			if req.MaxEntries != paging.Size {
+			if req.MaxEntries != pageSize {
 				t.Errorf("asked for %d volumes", req.MaxEntries)
 			}
 			next := ""
@@ -331,7 +332,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 		if len(at) == 4 {
 			late = at[2] - at[0] - time.Hour
 		}
-		if at[0] != firstAfter || at[1] != firstAfter+paging.Pause || late < 0 || late > tick {
+		if at[0] != driftAfter || at[1] != driftAfter+Pause || late < 0 || late > driftTick {
 			t.Errorf("calls at %v", at)
 		}
 
@@ -339,8 +340,8 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 			return &nodecalls.ClientCSIListResponse{NextToken: fmt.Sprint(time.Now())}, nil
 		}
 		w.lists = nil
-		w.sleep(time.Hour + paging.Time)
-		if s := w.summary(); len(w.lists) > int(paging.Time/paging.Pause)+1 || s == nil || s.Fault == "" {
+		w.sleep(time.Hour + Time)
+		if s := w.summary(); len(w.lists) > int(Time/Pause)+1 || s == nil || s.Fault == "" {
 			t.Errorf("%d calls for a list without an end, summary %+v", len(w.lists), s)
 		}
 	})
@@ -348,7 +349,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 
 // TestLoop_StopsAListThatIsTooLarge has volumes at more nodes than a list may differ in.
 func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.addVolume("v")
 		nodes := make([]string, maxFound+1)
 		for i := range nodes {
@@ -366,7 +367,7 @@ func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
 				}
 				return &nodecalls.ClientCSIListResponse{Volumes: all}, nil
 			}
-			_, err := newPass(Loop{Store: w.store, Nodes: w}, "p").run(t.Context())
+			_, err := newDriftPass(DriftLoop{Store: w.store, Nodes: w}, "p").run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "more than") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -376,12 +377,12 @@ func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
 
 // TestLoop_ForgetsThePluginThatIsNotListed: by its settings, or because it cannot list any more.
 func TestLoop_ForgetsThePluginThatIsNotListed(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"off":           func(w *world) { w.settings(storage.PluginDrift{Drift: storage.DriftOff}) },
-		"lists no more": func(w *world) { w.addNode("n0", "", &structs.CSIControllerInfo{}) },
+	for name, change := range map[string]func(w *driftWorld){
+		"off":           func(w *driftWorld) { w.settings(storage.PluginDrift{Drift: storage.DriftOff}) },
+		"lists no more": func(w *driftWorld) { w.addNode("n0", "", &structs.CSIControllerInfo{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtualDrift(t, func(t *testing.T, w *driftWorld) {
 				w.addVolume("v")
 				w.run()
 				w.next()
@@ -401,7 +402,7 @@ func TestLoop_ForgetsThePluginThatIsNotListed(t *testing.T) {
 
 // TestLoop_RepairsAfterTwoLists has an attachment that the list lacks, and one that the rows lack.
 func TestLoop_RepairsAfterTwoLists(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		w.addVolume("lost")
 		w.attach("lost", "n0")
@@ -432,7 +433,7 @@ func TestLoop_RepairsAfterTwoLists(t *testing.T) {
 
 // TestLoop_BoundsTheRepairsAfterAList has more differences than a list may repair.
 func TestLoop_BoundsTheRepairsAfterAList(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtualDrift(t, func(t *testing.T, w *driftWorld) {
 		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		var page []*stub
 		for i := range maxRepairs + 1 {

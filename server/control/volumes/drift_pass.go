@@ -1,4 +1,4 @@
-package drift
+package volumes
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/server/control/paging"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -20,21 +19,21 @@ import (
 
 // The budget of a list, beside that of package paging.
 const (
-	// callTime bounds a call, unless the settings of the plugin have a timeout.
-	callTime = 30 * time.Second
-	maxBytes = 256 << 20
-	maxFound = 100_000
+	// driftCallTime bounds a call, unless the settings of the plugin have a timeout.
+	driftCallTime = 30 * time.Second
+	maxBytes      = 256 << 20
+	maxFound      = 100_000
 )
 
-// outcome is what a complete list differs in.
-type outcome struct {
+// driftOutcome is what a complete list differs in.
+type driftOutcome struct {
 	found  map[storage.DriftKey]*storage.VolumeDrift
 	strays map[uint64]struct{} // volumes without a row, by a hash of their ID
 }
 
-// pass compares the rows with one list of a plugin. One goroutine owns it.
-type pass struct {
-	Loop
+// driftPass compares the rows with one list of a plugin. One goroutine owns it.
+type driftPass struct {
+	DriftLoop
 	plugin string
 	begin  *state.ReadTx     // the rows before the list
 	nodes  map[string]string // by the plugin's own ID
@@ -48,15 +47,15 @@ type pass struct {
 // hashes gives an ID the same hash in each list.
 var hashes = maphash.MakeSeed()
 
-func newPass(l Loop, pluginID string) *pass {
-	p := &pass{
-		Loop:   l,
-		plugin: pluginID,
-		begin:  l.Store.Read(),
-		nodes:  map[string]string{},
-		seen:   map[string]struct{}{},
-		strays: map[uint64]struct{}{},
-		found:  map[string][]*storage.VolumeDrift{},
+func newDriftPass(l DriftLoop, pluginID string) *driftPass {
+	p := &driftPass{
+		DriftLoop: l,
+		plugin:    pluginID,
+		begin:     l.Store.Read(),
+		nodes:     map[string]string{},
+		seen:      map[string]struct{}{},
+		strays:    map[uint64]struct{}{},
+		found:     map[string][]*storage.VolumeDrift{},
 	}
 	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindNode) {
 		id := i.NodeReport().ID
@@ -68,22 +67,22 @@ func newPass(l Loop, pluginID string) *pass {
 }
 
 // run lists all parts of the storage. The error says why the list is not complete.
-func (p *pass) run(ctx context.Context) (*outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, paging.Time)
+func (p *driftPass) run(ctx context.Context) (*driftOutcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, Time)
 	defer cancel()
-	up, someDown := paging.Places(p.begin, p.plugin)
+	up, someDown := placesOf(p.begin, p.plugin)
 	if len(up) == 0 {
 		return nil, nodeconn.ErrNoController
 	}
 	for _, nodes := range up {
-		err := paging.List(ctx, nodes, p.listPage)
+		err := listPages(ctx, nodes, p.listPage)
 		if err != nil {
 			return nil, err
 		}
 	}
 
 	p.addUnlisted(someDown)
-	out := &outcome{found: map[storage.DriftKey]*storage.VolumeDrift{}, strays: p.strays}
+	out := &driftOutcome{found: map[storage.DriftKey]*storage.VolumeDrift{}, strays: p.strays}
 	for _, all := range p.found {
 		for _, d := range all {
 			out.found[d.Key()] = d
@@ -93,10 +92,10 @@ func (p *pass) run(ctx context.Context) (*outcome, error) {
 }
 
 // listPage reads a page at the controller on a node, and compares it with the rows.
-func (p *pass) listPage(ctx context.Context, node, token string) (next string, err error) {
-	req := &nodecalls.ClientCSIListRequest{PluginID: p.plugin, MaxEntries: paging.Size, StartingToken: token}
+func (p *driftPass) listPage(ctx context.Context, node, token string) (next string, err error) {
+	req := &nodecalls.ClientCSIListRequest{PluginID: p.plugin, MaxEntries: pageSize, StartingToken: token}
 	nodeconn.Address(p.begin, req)
-	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: callTime}
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: driftCallTime}
 	page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
 	if err == nil {
 		err = report.Listed(page)
@@ -108,7 +107,7 @@ func (p *pass) listPage(ctx context.Context, node, token string) (next string, e
 }
 
 // comparePage compares the volumes of a page with their rows.
-func (p *pass) comparePage(page *nodecalls.ClientCSIListResponse) error {
+func (p *driftPass) comparePage(page *nodecalls.ClientCSIListResponse) error {
 	tx := p.Store.Read()
 	for _, v := range page.Volumes {
 		if v != nil && v.ExternalID != "" {
@@ -125,7 +124,7 @@ func (p *pass) comparePage(page *nodecalls.ClientCSIListResponse) error {
 
 // compareVolume compares a listed volume with its row. A row that came or went since the list began proves
 // nothing. A volume that is listed twice counts as it was listed last.
-func (p *pass) compareVolume(tx *state.ReadTx, listed *structs.CSIVolumeExternalStub) {
+func (p *driftPass) compareVolume(tx *state.ReadTx, listed *structs.CSIVolumeExternalStub) {
 	id := listed.ExternalID
 	was := csi.VolumeByExternal(p.begin, p.plugin, id)
 	v := csi.VolumeByExternal(tx, p.plugin, id)
@@ -146,7 +145,7 @@ func (p *pass) compareVolume(tx *state.ReadTx, listed *structs.CSIVolumeExternal
 func isSettled(v *structs.CSIVolume) bool { return v.State == structs.VolumeReady && v.Call == nil }
 
 // compareNodes compares the nodes at which a volume is listed with its attachments.
-func (p *pass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []string) {
+func (p *driftPass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []string) {
 	rows := map[string]bool{} // the plugin's IDs of the nodes with a row, now or before the list
 	for a := range csi.AttachmentsByVolume(p.begin, v.Namespace, v.ID) {
 		rows[a.ExternalNodeID] = true
@@ -174,7 +173,7 @@ func (p *pass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []str
 
 // addUnlisted adds the volumes that the list left out. The storage of a volume whose controllers are not
 // reachable was not listed: its differences stay as they are recorded.
-func (p *pass) addUnlisted(someDown bool) {
+func (p *driftPass) addUnlisted(someDown bool) {
 	tx := p.Store.Read()
 	for was := range schema.VolumesByPlugin.Scan(p.begin, p.plugin) {
 		_, listed := p.seen[was.ExternalID]
@@ -184,7 +183,7 @@ func (p *pass) addUnlisted(someDown bool) {
 		v := csi.VolumeByExternal(tx, p.plugin, was.ExternalID)
 		switch {
 		case v == nil || v.CreateIndex != was.CreateIndex || !isSettled(v):
-		case paging.Reached(p.begin, tx, v, someDown):
+		case wasReached(p.begin, tx, v, someDown):
 			p.add(v, storage.DriftMissingVolume, "", "")
 		default:
 			for d := range drifts.OfVolume(tx, v.Namespace, v.ID) {
@@ -194,7 +193,7 @@ func (p *pass) addUnlisted(someDown bool) {
 	}
 }
 
-func (p *pass) add(v *structs.CSIVolume, kind, external, node string) {
+func (p *driftPass) add(v *structs.CSIVolume, kind, external, node string) {
 	p.numbers.found++
 	p.found[v.ExternalID] = append(p.found[v.ExternalID], &storage.VolumeDrift{
 		PluginID:       p.plugin,

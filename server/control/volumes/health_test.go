@@ -1,4 +1,4 @@
-package volhealth
+package volumes
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/paging"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -18,7 +17,7 @@ type page = nodecalls.ClientCSIListHealthResponse
 // TestDuty_H9_ARecoveryNeedsAConfirmation: a volume is ill after one list, and keeps the time of its row. A
 // list that leaves it out has the plugin asked for it alone.
 func TestDuty_H9_ARecoveryNeedsAConfirmation(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.addVolume("well")
 		w.ill["v"] = slow()
@@ -56,7 +55,7 @@ func TestDuty_H9_TwoCleanListsAreARecovery(t *testing.T) {
 		"unimplemented": listing,
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, has, func(w *world) {
+			virtualHealth(t, has, func(w *healthWorld) {
 				w.get = func(string) error { return rejected(structs.KindPrecondition, codeUnimplemented) }
 				w.addVolume("v")
 				w.ill["v"] = slow()
@@ -98,15 +97,15 @@ func TestDuty_H9_TwoCleanListsAreARecovery(t *testing.T) {
 
 // TestDuty_H9_AVolumeThatComesTwiceIsIll: also what a list finds before it fails counts.
 func TestDuty_H9_AVolumeThatComesTwiceIsIll(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.list = func(token string) (*page, error) {
 			switch token {
 			case "":
-				return &page{Volumes: []*nodecalls.CSIListedHealth{listed("v", slow()), nil}, NextToken: "1"}, nil
+				return &page{Volumes: []*nodecalls.CSIListedHealth{listedHealth("v", slow()), nil}, NextToken: "1"}, nil
 			case "1":
-				healthy := listed("v", &storage.VolumeCondition{})
-				return &page{Volumes: []*nodecalls.CSIListedHealth{healthy, listed("v", nil)}, NextToken: "2"}, nil
+				healthy := listedHealth("v", &storage.VolumeCondition{})
+				return &page{Volumes: []*nodecalls.CSIListedHealth{healthy, listedHealth("v", nil)}, NextToken: "2"}, nil
 			}
 			return nil, structs.Internalf("no page")
 		}
@@ -118,7 +117,7 @@ func TestDuty_H9_AVolumeThatComesTwiceIsIll(t *testing.T) {
 
 // TestDuty_H10_AbortedBeginsTheListAnew has a controller that rejects the token of a page.
 func TestDuty_H10_AbortedBeginsTheListAnew(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		rejections := 1
 		w.list = func(token string) (*page, error) {
@@ -129,7 +128,7 @@ func TestDuty_H10_AbortedBeginsTheListAnew(t *testing.T) {
 				rejections--
 				return nil, rejected(structs.KindUnavailable, structs.CSICodeAborted)
 			}
-			return &page{Volumes: []*nodecalls.CSIListedHealth{listed("v", slow())}}, nil
+			return &page{Volumes: []*nodecalls.CSIListedHealth{listedHealth("v", slow())}}, nil
 		}
 		w.run()
 		w.next()
@@ -142,7 +141,7 @@ func TestDuty_H10_AbortedBeginsTheListAnew(t *testing.T) {
 			w.tokens = nil
 		})
 		w.next()
-		if n := len(w.tokens); n != 2*(paging.MaxRestarts+1) {
+		if n := len(w.tokens); n != 2*(MaxRestarts+1) {
 			t.Errorf("%d calls of a list that never ends", n)
 		}
 		w.want("rejected for ever", "v")
@@ -152,7 +151,7 @@ func TestDuty_H10_AbortedBeginsTheListAnew(t *testing.T) {
 // TestDuty_H11_AnErrorIsNoRecovery: after NOT_FOUND the plugin is asked ever more seldom, and not at all for
 // a volume whose row is gone.
 func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
 		w.run()
@@ -193,7 +192,7 @@ func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
 		})
 		w.next()
 		w.want("ill again", "v")
-		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		putHealth(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		w.set(func() { w.asked = nil })
 		w.next()
 		w.want("its volume is gone")
@@ -205,7 +204,7 @@ func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
 
 // TestDuty_B14_AnUnknownValueIsShown: it has a row, and the volume is not abnormal.
 func TestDuty_B14_AnUnknownValueIsShown(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = &storage.VolumeCondition{
 			Message: "17 New", Statuses: []*structs.CSIHealth{{Status: "17", Reason: "New"}},
@@ -221,7 +220,7 @@ func TestDuty_B14_AnUnknownValueIsShown(t *testing.T) {
 
 // TestLoop_AsksAPluginThatDoesNotListInTurn: a round has a bound, and the next one goes on.
 func TestLoop_AsksAPluginThatDoesNotListInTurn(t *testing.T) {
-	virtual(t, single, func(w *world) {
+	virtualHealth(t, single, func(w *healthWorld) {
 		for i := range maxAsked + 20 {
 			w.addVolume(fmt.Sprintf("v%03d", i))
 		}
@@ -254,7 +253,7 @@ func TestLoop_AsksAPluginThatDoesNotListInTurn(t *testing.T) {
 
 // TestLoop_KeepsTheRowsOfStorageThatIsDown has two zones with a volume each. One zone goes down.
 func TestLoop_KeepsTheRowsOfStorageThatIsDown(t *testing.T) {
-	virtual(t, listsIt, func(w *world) {
+	virtualHealth(t, listsIt, func(w *healthWorld) {
 		w.addNode("n0", "z0", listsIt)
 		w.addNode("n1", "z1", listsIt)
 		w.addVolume("v0", "z0")
@@ -267,11 +266,11 @@ func TestLoop_KeepsTheRowsOfStorageThatIsDown(t *testing.T) {
 		w.next()
 		w.want("all are ill", "nowhere", "v0", "v1")
 		w.set(func() { w.ill = nil })
-		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		putHealth(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 		w.next()
 		w.next()
 		w.want("its zone is down, and that of a volume without a zone may be", "nowhere", "v1")
-		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
+		putHealth(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
 		w.next()
 		w.next()
 		w.want("both zones are up")
@@ -280,12 +279,12 @@ func TestLoop_KeepsTheRowsOfStorageThatIsDown(t *testing.T) {
 
 // TestLoop_ForgetsThePluginThatDoesNotTellAnyMore: not while no controller of it is reachable.
 func TestLoop_ForgetsThePluginThatDoesNotTellAnyMore(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
 		w.run()
 		w.next()
-		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
+		putHealth(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
 		w.next()
 		w.want("no controller is reachable", "v")
 		w.addNode("n0", "", &structs.CSIControllerInfo{})

@@ -1,4 +1,4 @@
-package volhealth
+package volumes
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/paging"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -18,19 +17,19 @@ import (
 // TestLoop_KeepsTheRowsOfAPluginThatCannotTell: its only controller is ill, has not told what it offers, or
 // is on a node that is down. Only a controller that serves tells that the plugin has no health to tell.
 func TestLoop_KeepsTheRowsOfAPluginThatCannotTell(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"the controller is ill": func(w *world) {
+	for name, change := range map[string]func(w *healthWorld){
+		"the controller is ill": func(w *healthWorld) {
 			w.addNode("n0", "", &structs.CSIControllerInfo{})
 			w.report("n0", false)
 		},
-		"it has told nothing": func(w *world) { w.addNode("n0", "", nil) },
-		"its node is down": func(w *world) {
+		"it has told nothing": func(w *healthWorld) { w.addNode("n0", "", nil) },
+		"its node is down": func(w *healthWorld) {
 			w.addNode("n0", "", &structs.CSIControllerInfo{})
-			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
+			putHealth(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, listing, func(w *world) {
+			virtualHealth(t, listing, func(w *healthWorld) {
 				w.addVolume("v")
 				w.ill["v"] = slow()
 				w.run()
@@ -45,11 +44,11 @@ func TestLoop_KeepsTheRowsOfAPluginThatCannotTell(t *testing.T) {
 }
 
 // report changes the health of the controller on a node.
-func (w *world) report(node string, healthy bool) {
+func (w *healthWorld) report(node string, healthy bool) {
 	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node}
 	controller.CSIInfo = structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: healthy}
 	controller.ControllerInfo = &structs.CSIControllerInfo{}
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	putHealth(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:  node,
 		Upserts: []*structs.CSIPluginInstance{controller},
 	})
@@ -58,7 +57,7 @@ func (w *world) report(node string, healthy bool) {
 // TestDuty_H9_APartThatFailsLeavesTheListIncomplete: the list of another part of the storage succeeds after
 // it.
 func TestDuty_H9_APartThatFailsLeavesTheListIncomplete(t *testing.T) {
-	virtual(t, listsIt, func(w *world) {
+	virtualHealth(t, listsIt, func(w *healthWorld) {
 		w.addNode("n0", "z0", listsIt)
 		w.addNode("n1", "z1", listsIt)
 		w.addVolume("v", "z0")
@@ -78,7 +77,7 @@ func TestDuty_H9_APartThatFailsLeavesTheListIncomplete(t *testing.T) {
 
 // TestLoop_RejectsAMalformedPage: a page of it is no complete list.
 func TestLoop_RejectsAMalformedPage(t *testing.T) {
-	virtual(t, listsIt, func(w *world) {
+	virtualHealth(t, listsIt, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
 		w.run()
@@ -98,19 +97,19 @@ func TestLoop_RejectsAMalformedPage(t *testing.T) {
 
 // TestLoop_BoundsAList: a list of ill volumes that never ends takes a bound of memory.
 func TestLoop_BoundsAList(t *testing.T) {
-	virtual(t, listsIt, func(w *world) {
+	virtualHealth(t, listsIt, func(w *healthWorld) {
 		pages := 0
 		w.list = func(string) (*page, error) {
 			pages++
 			p := &page{NextToken: fmt.Sprint(pages)}
-			for i := range paging.Size {
-				p.Volumes = append(p.Volumes, listed(fmt.Sprintf("%d-%d", pages, i), slow()))
+			for i := range pageSize {
+				p.Volumes = append(p.Volumes, listedHealth(fmt.Sprintf("%d-%d", pages, i), slow()))
 			}
 			return p, nil
 		}
 		w.run()
 		w.sleep(time.Minute)
-		if want := maxIll/paging.Size + 1; pages != want {
+		if want := maxIll/pageSize + 1; pages != want {
 			t.Errorf("%d pages, want %d", pages, want)
 		}
 	})
@@ -118,7 +117,7 @@ func TestLoop_BoundsAList(t *testing.T) {
 
 // TestLoop_BoundsTheCallsOfARound has a list that leaves out more ill volumes than a round asks for.
 func TestLoop_BoundsTheCallsOfARound(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		for i := range maxAsked + 20 {
 			id := fmt.Sprintf("v%03d", i)
 			w.addVolume(id)
@@ -136,7 +135,7 @@ func TestLoop_BoundsTheCallsOfARound(t *testing.T) {
 
 // TestLoop_AsksOnlyWhatIsAnnounced: the plugin has no call for single volumes.
 func TestLoop_AsksOnlyWhatIsAnnounced(t *testing.T) {
-	virtual(t, listsIt, func(w *world) {
+	virtualHealth(t, listsIt, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
 		w.run()
@@ -156,7 +155,7 @@ func TestLoop_AsksOnlyWhatIsAnnounced(t *testing.T) {
 func TestLoop_StopsAskingAPluginThatHangs(t *testing.T) {
 	for name, has := range map[string]*structs.CSIControllerInfo{"in turn": single, "after a list": listing} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, has, func(w *world) {
+			virtualHealth(t, has, func(w *healthWorld) {
 				for i := range 20 {
 					id := fmt.Sprintf("v%02d", i)
 					w.addVolume(id)
@@ -187,7 +186,7 @@ func TestLoop_StopsAskingAPluginThatHangs(t *testing.T) {
 
 // TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs: the call for the first one never ends in time.
 func TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		for _, id := range []string{"a", "b", "c"} {
 			w.addVolume(id)
 			w.ill[id] = slow()
@@ -214,7 +213,7 @@ func TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs(t *testing.T) {
 
 // TestLoop_PausesBetweenCalls, and asks only for volumes that exist at the plugin.
 func TestLoop_PausesBetweenCalls(t *testing.T) {
-	virtual(t, single, func(w *world) {
+	virtualHealth(t, single, func(w *healthWorld) {
 		var times []time.Time
 		w.get = func(string) error {
 			times = append(times, time.Now())
@@ -223,14 +222,14 @@ func TestLoop_PausesBetweenCalls(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "leaves"} {
 			w.addVolume(id)
 		}
-		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "leaves", AtOnce: true})
+		putHealth(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "leaves", AtOnce: true})
 		w.run()
 		w.next()
 		if len(times) != 3 {
 			t.Fatalf("asked for %q", w.asked)
 		}
 		for i := range times[1:] {
-			if pause := times[i+1].Sub(times[i]); pause < paging.Pause {
+			if pause := times[i+1].Sub(times[i]); pause < Pause {
 				t.Errorf("call %d comes %s after the one before it", i+1, pause)
 			}
 		}
@@ -239,7 +238,7 @@ func TestLoop_PausesBetweenCalls(t *testing.T) {
 
 // TestLoop_AsksOnceWithoutTheCall: a plugin that announces the call and has none is not asked for the rest.
 func TestLoop_AsksOnceWithoutTheCall(t *testing.T) {
-	virtual(t, single, func(w *world) {
+	virtualHealth(t, single, func(w *healthWorld) {
 		w.get = func(string) error { return rejected(structs.KindPrecondition, codeUnimplemented) }
 		w.addVolume("a")
 		w.addVolume("b")
@@ -253,16 +252,16 @@ func TestLoop_AsksOnceWithoutTheCall(t *testing.T) {
 
 // TestLoop_KeepsTheRowWithoutAnAnswer: the answer has no health, or the secrets of the volume are missing.
 func TestLoop_KeepsTheRowWithoutAnAnswer(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"an answer without health": func(w *world) { w.mute = true },
-		"missing secrets": func(w *world) {
+	for name, change := range map[string]func(w *healthWorld){
+		"an answer without health": func(w *healthWorld) { w.mute = true },
+		"missing secrets": func(w *healthWorld) {
 			v := csi.Volume(w.store.Read(), "default", "v").Copy()
 			v.SecretsFrom = "nomad/volumes/default/v"
-			put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			putHealth(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, listing, func(w *world) {
+			virtualHealth(t, listing, func(w *healthWorld) {
 				w.addVolume("v")
 				w.ill["v"] = slow()
 				w.run()
@@ -280,10 +279,10 @@ func TestLoop_KeepsTheRowWithoutAnAnswer(t *testing.T) {
 
 // TestLoop_ForgetsWhatIsGone: a volume with a row, one that the plugin does not know, and the plugin itself.
 func TestLoop_ForgetsWhatIsGone(t *testing.T) {
-	virtual(t, listing, func(w *world) {
+	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
-		plugins := map[string]*memory{}
+		plugins := map[string]*healthMemory{}
 		round := func() {
 			for _, m := range plugins {
 				m.due = time.Time{}
@@ -300,7 +299,7 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 		if len(m.delayed) != 1 || len(m.clean) != 1 {
 			t.Fatalf("delayed %v, clean %v", m.delayed, m.clean)
 		}
-		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		putHealth(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		round()
 		w.want("its volume is gone")
 		round()
@@ -308,7 +307,7 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 			t.Errorf("delayed %v, clean %v", m.delayed, m.clean)
 		}
 
-		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		putHealth(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
 			Node: &structs.Node{ID: "n0", SecretID: "s", Name: "n0", Status: structs.NodeReady},
 		})
 		round()

@@ -1,5 +1,4 @@
-// Package paging lists what a CSI plugin has, page by page, in all parts of its storage.
-package paging
+package volumes
 
 import (
 	"context"
@@ -16,8 +15,8 @@ import (
 
 // The budget of a list.
 const (
-	// Size is the number of entries that a page is asked for. A plugin may answer with more.
-	Size = 1000
+	// pageSize is the number of entries that a page is asked for. A plugin may answer with more.
+	pageSize = 1000
 	// Pause is the time between two pages.
 	Pause = 100 * time.Millisecond
 	// Time bounds a list, and with Pause its pages.
@@ -26,9 +25,9 @@ const (
 	MaxRestarts = 3
 )
 
-// Places returns the reachable parts of the storage of a plugin, each with the nodes of its controllers:
+// placesOf returns the reachable parts of the storage of a plugin, each with the nodes of its controllers:
 // those of one topology know the same volumes. It reports whether another part is not reachable.
-func Places(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
+func placesOf(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
 	nodes := map[string][]string{}
 	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
@@ -44,13 +43,15 @@ func Places(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
 	return up, someDown
 }
 
-// Page reads the page of a token at the controller on a node. It returns the token of the next page, "" after
-// the last one.
-type Page func(ctx context.Context, node, token string) (next string, err error)
+// askPage reads the page of a token at the controller on a node. It returns the token of the next page, ""
+// after the last one.
+type askPage func(ctx context.Context, node, token string) (next string, err error)
 
-// List lists a part of the storage at its first controller that answers. The tokens of the pages are its own.
-// ABORTED rejects a token, and the list begins anew with an empty one (CSI spec, ListVolumes errors).
-func List(ctx context.Context, nodes []string, page Page) (err error) {
+// listPages lists a part of the storage at its first controller that answers. The tokens of the pages are its
+// own. ABORTED rejects a token, and the list begins anew with an empty one (CSI spec, ListVolumes errors).
+//
+// It lists what a CSI plugin has, page by page, in all parts of its storage.
+func listPages(ctx context.Context, nodes []string, page askPage) (err error) {
 	for _, node := range nodes {
 		for range MaxRestarts + 1 {
 			err = listAt(ctx, node, page)
@@ -66,7 +67,7 @@ func List(ctx context.Context, nodes []string, page Page) (err error) {
 }
 
 // listAt lists what the controller on a node knows.
-func listAt(ctx context.Context, node string, page Page) error {
+func listAt(ctx context.Context, node string, page askPage) error {
 	token := ""
 	for {
 		next, err := page(ctx, node, token)
@@ -80,9 +81,9 @@ func listAt(ctx context.Context, node string, page Page) error {
 	}
 }
 
-// Reached reports whether the controllers of a volume were reachable at the begin and at the end of a list. A
-// volume without a topology may be in any part of the storage.
-func Reached(begin, end *state.ReadTx, v *structs.CSIVolume, someDown bool) bool {
+// wasReached reports whether the controllers of a volume were reachable at the begin and at the end of a
+// list. A volume without a topology may be in any part of the storage.
+func wasReached(begin, end *state.ReadTx, v *structs.CSIVolume, someDown bool) bool {
 	return len(nodeconn.VolumeControllers(begin, v)) > 0 && len(nodeconn.VolumeControllers(end, v)) > 0 &&
 		(len(v.Topologies) > 0 || !someDown)
 }

@@ -1,6 +1,4 @@
-// Package growth makes volumes larger before they are full, by the rule that their rows have. The leader
-// asks the nodes for the use of these volumes, and the growth itself is an expansion like any other.
-package growth
+package volumes
 
 import (
 	"context"
@@ -26,10 +24,10 @@ import (
 )
 
 const (
-	// Interval is the time between two rounds. Nodes measure each minute, too.
-	Interval = time.Minute
-	// atOnce bounds the nodes that a round asks at the same time.
-	atOnce = 8
+	// GrowthInterval is the time between two rounds. Nodes measure each minute, too.
+	GrowthInterval = time.Minute
+	// growthAtOnce bounds the nodes that a round asks at the same time.
+	growthAtOnce = 8
 	// settles is the least time between two growths of a volume. Its file system has grown until then, and was
 	// measured again, also if the clock of the node differs a little.
 	settles = 3 * time.Minute
@@ -37,8 +35,11 @@ const (
 	fresh = 2 * storage.MaxUsageInterval
 )
 
-// Loop makes volumes larger while this server leads.
-type Loop struct {
+// GrowthLoop makes volumes larger while this server leads.
+//
+// It makes volumes larger before they are full, by the rule that their rows have. The leader
+// asks the nodes for the use of these volumes, and the growth itself is an expansion like any other.
+type GrowthLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
@@ -46,14 +47,14 @@ type Loop struct {
 }
 
 // Run makes rounds until ctx ends.
-func (l Loop) Run(ctx context.Context) {
-	for backoff.Sleep(ctx, Interval) {
+func (l GrowthLoop) Run(ctx context.Context) {
+	for backoff.Sleep(ctx, GrowthInterval) {
 		l.round(ctx)
 	}
 }
 
 // round asks the nodes once and makes the volumes larger that are as full as their rules say.
-func (l Loop) round(ctx context.Context) {
+func (l GrowthLoop) round(ctx context.Context) {
 	tx := l.Store.Read()
 	fullest := l.ask(ctx, holders(tx))
 
@@ -100,13 +101,13 @@ func holders(tx *state.ReadTx) map[string][]storage.UsageKey {
 
 // ask returns the usage of each volume on the node where it is fullest. A node that does not answer is asked
 // again in the next round.
-func (l Loop) ask(
+func (l GrowthLoop) ask(
 	ctx context.Context, nodes map[string][]storage.UsageKey,
 ) map[storage.UsageKey]*storage.VolumeUsage {
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
-		slots   = make(chan struct{}, atOnce)
+		slots   = make(chan struct{}, growthAtOnce)
 		fullest = map[storage.UsageKey]*storage.VolumeUsage{}
 	)
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {

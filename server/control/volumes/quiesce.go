@@ -1,6 +1,4 @@
-// Package quiesce makes the nodes run the commands of tasks before and after a snapshot of their volume is
-// cut: see structs.SnapshotCommands.
-package quiesce
+package volumes
 
 import (
 	"context"
@@ -24,6 +22,9 @@ import (
 const slack = 10 * time.Second
 
 // Quiescer calls the nodes.
+//
+// It makes the nodes run the commands of tasks before and after a snapshot of their volume is
+// cut: see structs.SnapshotCommands.
 type Quiescer struct {
 	Nodes nodeconn.Caller
 	Store *state.Store
@@ -88,14 +89,14 @@ func byAllocation(writers []*writer) (groups [][]*writer) {
 	return groups
 }
 
-// atOnce is the most allocations whose tasks are quiesced or resumed at once.
-const atOnce = 32
+// quiesceAtOnce is the most allocations whose tasks are quiesced or resumed at once.
+const quiesceAtOnce = 32
 
 // eachAtOnce calls do for all groups at once. So the pause of a task does not grow with their number. It
 // returns when all calls have ended.
 func eachAtOnce(groups [][]*writer, do func([]*writer)) {
 	var calls errgroup.Group
-	calls.SetLimit(atOnce)
+	calls.SetLimit(quiesceAtOnce)
 	for _, ofOne := range groups {
 		calls.Go(func() error {
 			do(ofOne)

@@ -1,8 +1,4 @@
-// Package drift compares the rows of volumes and attachments with the lists of CSI plugins. It records the
-// differences that two complete lists in a row have, and repairs those of attachments where the settings of
-// the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never detached: a
-// list is no consistent view (CSI spec, ListVolumes).
-package drift
+package volumes
 
 import (
 	"context"
@@ -25,48 +21,53 @@ import (
 
 const (
 	// tick is the time between two looks for plugins whose list is due.
-	tick = 15 * time.Second
-	// firstAfter is the time from the begin of a leadership to the first lists: plugins connect meanwhile.
-	firstAfter = time.Minute
-	// atOnce bounds the plugins that are listed at the same time.
-	atOnce = 4
+	driftTick = 15 * time.Second
+	// driftAfter is the time from the begin of a leadership to the first lists: plugins connect meanwhile.
+	driftAfter = time.Minute
+	// driftAtOnce bounds the plugins that are listed at the same time.
+	driftAtOnce = 4
 	// maxRepairs bounds the repairs after a list: a plugin that lists nonsense does little harm.
 	maxRepairs = 10
 )
 
-// Loop compares while this server leads. It remembers the last list of each plugin. Another leader begins
-// anew: it records a difference after two lists.
-type Loop struct {
+// DriftLoop compares while this server leads. It remembers the last list of each plugin. Another leader
+// begins anew: it records a difference after two lists.
+//
+// It compares the rows of volumes and attachments with the lists of CSI plugins. It records the
+// differences that two complete lists in a row have, and repairs those of attachments where the settings of
+// the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never detached: a
+// list is no consistent view (CSI spec, ListVolumes).
+type DriftLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
 	Logger   hclog.Logger
 }
 
-// memory is what the loop knows of a plugin.
-type memory struct {
+// driftMemory is what the loop knows of a plugin.
+type driftMemory struct {
 	due  time.Time
-	last *outcome // of the last list, nil if it was not complete
+	last *driftOutcome // of the last list, nil if it was not complete
 }
 
 // Run compares until ctx ends.
-func (l Loop) Run(ctx context.Context) {
-	plugins := map[string]*memory{}
-	for backoff.Sleep(ctx, tick) {
+func (l DriftLoop) Run(ctx context.Context) {
+	plugins := map[string]*driftMemory{}
+	for backoff.Sleep(ctx, driftTick) {
 		l.round(ctx, plugins)
 	}
 }
 
 // round lists the volumes of the plugins that are due, and waits for all lists.
-func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
+func (l DriftLoop) round(ctx context.Context, plugins map[string]*driftMemory) {
 	tx := l.Store.Read()
 	now := time.Now()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, driftAtOnce)
 	for p := range schema.Plugins.Scan(tx) {
 		m := plugins[p.ID]
 		if m == nil {
-			m = &memory{due: now.Add(firstAfter - tick)}
+			m = &driftMemory{due: now.Add(driftAfter - driftTick)}
 			plugins[p.ID] = m
 		}
 		if now.Before(m.due) || l.leaveOut(ctx, tx, p.ID) {
@@ -95,7 +96,7 @@ func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
 
 // leaveOut reports whether a plugin is not listed. If its settings exclude it, or it cannot list, its
 // differences are not known any more and go.
-func (l Loop) leaveOut(ctx context.Context, tx *state.ReadTx, pluginID string) bool {
+func (l DriftLoop) leaveOut(ctx context.Context, tx *state.ReadTx, pluginID string) bool {
 	off := csi.PluginConfig(tx, pluginID).Drift == storage.DriftOff
 	reachable, lists := abilities(tx, pluginID)
 	if !off && lists {
@@ -135,8 +136,8 @@ func endingList(tx *state.ReadTx, pluginID string) string {
 const listVolumes = "ListVolumes"
 
 // compare lists the volumes of a plugin once and records the differences.
-func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
-	out, err := newPass(l, pluginID).run(ctx)
+func (l DriftLoop) compare(ctx context.Context, pluginID string, m *driftMemory) {
+	out, err := newDriftPass(l, pluginID).run(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -168,7 +169,7 @@ func summaryOf(tx *state.ReadTx, pluginID string) *storage.DriftSummary {
 }
 
 // recordFault records why a list is not complete. The differences stay as they are.
-func (l Loop) recordFault(ctx context.Context, pluginID, fault string) {
+func (l DriftLoop) recordFault(ctx context.Context, pluginID, fault string) {
 	tx := l.Store.Read()
 	summary := summaryOf(tx, pluginID)
 	summary.Fault = structs.Cut(fault, structs.MaxErrorText)
@@ -179,7 +180,7 @@ func (l Loop) recordFault(ctx context.Context, pluginID, fault string) {
 
 // strays returns the number of volumes without a row that two lists have. Without an earlier list, it is at
 // most the number before.
-func strays(now, last *outcome, before int) (n int) {
+func strays(now, last *driftOutcome, before int) (n int) {
 	if last == nil {
 		return min(before, len(now.strays))
 	}
@@ -203,7 +204,7 @@ func counts(confirmed map[storage.DriftKey]*storage.VolumeDrift, strays int) map
 }
 
 // repair repairs the attachments that a list has shown to differ, if the settings of the plugin ask for it.
-func (l Loop) repair(ctx context.Context, confirmed map[storage.DriftKey]*storage.VolumeDrift) {
+func (l DriftLoop) repair(ctx context.Context, confirmed map[storage.DriftKey]*storage.VolumeDrift) {
 	left := maxRepairs
 	for _, k := range sortedKeys(confirmed) {
 		now := time.Now().UnixNano()

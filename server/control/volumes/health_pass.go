@@ -1,4 +1,4 @@
-package volhealth
+package volumes
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/internal/backoff"
-	"berth/server/control/paging"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -19,16 +18,13 @@ import (
 	"berth/structs/validate/report"
 )
 
-// The codes of answers that decide.
-const (
-	codeNotFound      = "NotFound"
-	codeUnimplemented = "Unimplemented"
-)
+// codeUnimplemented is the code of an answer that a plugin does not know a call.
+const codeUnimplemented = "Unimplemented"
 
-// pass is one round of a plugin. One goroutine owns it.
-type pass struct {
-	Loop
-	*memory
+// healthPass is one round of a plugin. One goroutine owns it.
+type healthPass struct {
+	HealthLoop
+	*healthMemory
 	plugin string
 	begin  *state.ReadTx // the rows before the calls
 	// Of the controllers that are reachable: whether there is one, and what one announces.
@@ -38,16 +34,16 @@ type pass struct {
 	asked  int
 	silent bool // a call for a volume has not ended in time: there is no further one in this round
 	found  []*storage.VolumeHealth
-	gone   []key
+	gone   []volumeKey
 }
 
-func newPass(l Loop, pluginID string, m *memory) *pass {
-	p := &pass{
-		Loop:   l,
-		memory: m,
-		plugin: pluginID,
-		begin:  l.Store.Read(),
-		ill:    map[string]*storage.VolumeCondition{},
+func newHealthPass(l HealthLoop, pluginID string, m *healthMemory) *healthPass {
+	p := &healthPass{
+		HealthLoop:   l,
+		healthMemory: m,
+		plugin:       pluginID,
+		begin:        l.Store.Read(),
+		ill:          map[string]*storage.VolumeCondition{},
 	}
 	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && nodeconn.Reachable(state.Node(p.begin, i.NodeID)) {
@@ -61,13 +57,13 @@ func newPass(l Loop, pluginID string, m *memory) *pass {
 
 // list reads the ill volumes of all parts of the storage. The volumes of a part count although another part
 // fails. The error says why the list is not complete.
-func (p *pass) list(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, paging.Time)
+func (p *healthPass) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Time)
 	defer cancel()
-	up, someDown := paging.Places(p.begin, p.plugin)
+	up, someDown := placesOf(p.begin, p.plugin)
 	var err error
 	for _, nodes := range up {
-		err = paging.List(ctx, nodes, p.page)
+		err = listPages(ctx, nodes, p.page)
 		if err != nil {
 			break
 		}
@@ -88,14 +84,14 @@ func (p *pass) list(ctx context.Context) error {
 }
 
 // page reads a page at the controller on a node.
-func (p *pass) page(ctx context.Context, node, token string) (next string, err error) {
+func (p *healthPass) page(ctx context.Context, node, token string) (next string, err error) {
 	req := &nodecalls.ClientCSIListHealthRequest{
 		PluginID:      p.plugin,
-		MaxEntries:    paging.Size,
+		MaxEntries:    pageSize,
 		StartingToken: token,
 	}
 	nodeconn.Address(p.begin, req)
-	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: callTime}
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: healthCallTime}
 	page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIListHealth, req)
 	if err == nil {
 		err = report.ListedHealth(page)
@@ -117,7 +113,7 @@ func (p *pass) page(ctx context.Context, node, token string) (next string, err e
 }
 
 // findRecovered looks at the volumes that have a row, and that a complete list has left out.
-func (p *pass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown bool) {
+func (p *healthPass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown bool) {
 	for _, row := range rowsOf(tx, p.plugin) {
 		k := row.Key()
 		v := csi.Volume(tx, k.Namespace, k.VolumeID)
@@ -125,7 +121,7 @@ func (p *pass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown boo
 			delete(p.clean, k)
 			continue
 		}
-		if v == nil || !paging.Reached(p.begin, tx, v, someDown) {
+		if v == nil || !wasReached(p.begin, tx, v, someDown) {
 			continue
 		}
 
@@ -145,7 +141,9 @@ func (p *pass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown boo
 
 // askFor asks the plugin for one volume, and notes the answer. able is false if the plugin cannot be asked,
 // or not in this round.
-func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) (answered, able bool) {
+func (p *healthPass) askFor(
+	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
+) (answered, able bool) {
 	k := keyOf(v)
 	wait := p.delayed[k]
 	switch {
@@ -179,17 +177,17 @@ func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolum
 // delay delays the next call for a volume that the plugin does not know, or for which it does not answer. If
 // its row is gone meanwhile, no call follows. The comparison with the list of the plugin shows a volume that
 // the storage has lost.
-func (p *pass) delay(k key) {
+func (p *healthPass) delay(k volumeKey) {
 	wait := p.delayed[k]
 	if wait == nil {
-		wait = &delayed{pause: backoff.Backoff{Min: 2 * interval, Max: maxDelay}}
+		wait = &delayed{pause: backoff.Backoff{Min: 2 * healthInterval, Max: maxDelay}}
 		p.delayed[k] = wait
 	}
 	wait.until = time.Now().Add(wait.pause.Next())
 }
 
 // get calls ControllerGetVolumeHealth.
-func (p *pass) get(
+func (p *healthPass) get(
 	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
 ) (*storage.VolumeCondition, error) {
 	opened, err := volumesecrets.OpenForCall(tx, p.Keys, v)
@@ -202,7 +200,7 @@ func (p *pass) get(
 		Secrets:    opened.Secrets,
 	}
 	nodeconn.Address(tx, req)
-	to := nodeconn.Target{Nodes: p.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: callTime}
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: healthCallTime}
 	resp, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIGetHealth, req)
 	if err != nil {
 		return nil, err
@@ -215,7 +213,7 @@ func (p *pass) get(
 }
 
 // note notes what the plugin says of a volume, if the row says something else.
-func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *storage.VolumeCondition) {
+func (p *healthPass) note(tx *state.ReadTx, v *structs.CSIVolume, c *storage.VolumeCondition) {
 	old := health.Of(tx, keyOf(v))
 	row := rowOf(v, c)
 	switch {
@@ -229,7 +227,7 @@ func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *storage.VolumeCon
 // askInTurn asks a plugin that does not list for its volumes, one after the other. A round has at most
 // maxAsked of them, and the next one goes on. It ends when the plugin does not answer in time, or cannot be
 // asked at all.
-func (p *pass) askInTurn(ctx context.Context) error {
+func (p *healthPass) askInTurn(ctx context.Context) error {
 	var all []*structs.CSIVolume
 	for v := range schema.VolumesByPlugin.Scan(p.begin, p.plugin) {
 		if v.State == structs.VolumeReady && v.ExternalID != "" {
@@ -239,7 +237,7 @@ func (p *pass) askInTurn(ctx context.Context) error {
 	slices.SortFunc(all, func(a, b *structs.CSIVolume) int {
 		return storage.CompareUsageKeys(keyOf(a), keyOf(b))
 	})
-	at, _ := slices.BinarySearchFunc(all, p.after, func(v *structs.CSIVolume, k key) int {
+	at, _ := slices.BinarySearchFunc(all, p.after, func(v *structs.CSIVolume, k volumeKey) int {
 		// The last one itself counts as before, so that the search finds its successor.
 		if storage.CompareUsageKeys(keyOf(v), k) <= 0 {
 			return -1
@@ -256,7 +254,7 @@ func (p *pass) askInTurn(ctx context.Context) error {
 		if p.silent {
 			return structs.Timeoutf("the plugin does not answer in time for volume %s", v.ID)
 		}
-		if !backoff.Sleep(ctx, paging.Pause) {
+		if !backoff.Sleep(ctx, Pause) {
 			return ctx.Err()
 		}
 	}
@@ -264,14 +262,14 @@ func (p *pass) askInTurn(ctx context.Context) error {
 }
 
 // forget lets all rows of the plugin go.
-func (p *pass) forget() {
+func (p *healthPass) forget() {
 	for _, row := range rowsOf(p.Store.Read(), p.plugin) {
 		p.gone = append(p.gone, row.Key())
 	}
 }
 
 // dropOld lets the rows go whose volume is gone, and forgets such volumes.
-func (p *pass) dropOld() {
+func (p *healthPass) dropOld() {
 	tx := p.Store.Read()
 	for _, row := range rowsOf(tx, p.plugin) {
 		if health.Of(tx, row.Key()) == nil {

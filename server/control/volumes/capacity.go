@@ -1,6 +1,4 @@
-// Package capacity asks plugins how much space they have for the volumes that jobs ask for, so that the
-// placement leaves out the places that have too little.
-package capacity
+package volumes
 
 import (
 	"context"
@@ -24,8 +22,8 @@ import (
 
 // The budget of the calls.
 const (
-	// Interval is the time between two rounds.
-	Interval = time.Minute
+	// CapacityInterval is the time between two rounds.
+	CapacityInterval = time.Minute
 	// MaxCalls is the most calls of a round. With more places than that, a later round asks for the others.
 	MaxCalls = 64
 	// MaxPlaces is the most places of a class. Beyond that none is asked for: the answers to creations tell.
@@ -35,9 +33,12 @@ const (
 // callTimeout bounds a call, unless the settings of the plugin have a timeout.
 const callTimeout = 10 * time.Second
 
-// Loop asks in each Interval. It belongs to the leader, and keeps nothing: the answers are rows, because the
-// plans of any server read them.
-type Loop struct {
+// CapacityLoop asks in each CapacityInterval. It belongs to the leader, and keeps nothing: the answers are
+// rows, because the plans of any server read them.
+//
+// It asks plugins how much space they have for the volumes that jobs ask for, so that the
+// placement leaves out the places that have too little.
+type CapacityLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
@@ -45,11 +46,11 @@ type Loop struct {
 }
 
 // Run works until ctx ends.
-func (l Loop) Run(ctx context.Context) {
+func (l CapacityLoop) Run(ctx context.Context) {
 	var last target // of the round before
 	for ctx.Err() == nil {
 		last = l.Round(ctx, last)
-		backoff.Sleep(ctx, Interval)
+		backoff.Sleep(ctx, CapacityInterval)
 	}
 }
 
@@ -62,14 +63,14 @@ type target struct {
 
 // Round asks for the targets after the last one of the round before, those first that had no space since
 // they were asked for, and returns the last one.
-func (l Loop) Round(ctx context.Context, after target) (last target) {
+func (l CapacityLoop) Round(ctx context.Context, after target) (last target) {
 	tx := l.Store.Read()
 	all := targets(tx)
 	first := slices.IndexFunc(all, func(t target) bool { return t.isAfter(after) })
 	if first > 0 {
 		all = slices.Concat(all[first:], all[:first])
 	}
-	since := time.Now().Add(-2 * Interval).UnixNano()
+	since := time.Now().Add(-2 * CapacityInterval).UnixNano()
 	full, others := []target{}, []target{}
 	for _, t := range all {
 		e := space.Exhausted(tx, t.class.PluginID, t.class.Name, t.at)
@@ -89,7 +90,7 @@ func (l Loop) Round(ctx context.Context, after target) (last target) {
 }
 
 // askAll returns the answers that differ from their rows.
-func (l Loop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *storage.SpaceRequest {
+func (l CapacityLoop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *storage.SpaceRequest {
 	req := &storage.SpaceRequest{}
 	failed := map[string]bool{} // plugins: one that does not answer is called once in a round
 	for _, t := range all {
@@ -111,7 +112,7 @@ func (l Loop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *stora
 	return req
 }
 
-func (l Loop) record(ctx context.Context, req *storage.SpaceRequest) {
+func (l CapacityLoop) record(ctx context.Context, req *storage.SpaceRequest) {
 	if len(req.Answers) == 0 || ctx.Err() != nil {
 		return
 	}
@@ -135,7 +136,7 @@ func targets(tx *state.ReadTx) (all []target) {
 		if c.Binding != storage.BindFirstConsumer || !tells(tx, c.PluginID) {
 			continue
 		}
-		places := placesOf(tx, c)
+		places := capacityPlaces(tx, c)
 		if len(places) > MaxPlaces {
 			continue
 		}
@@ -157,9 +158,9 @@ func tells(tx *state.ReadTx, pluginID string) bool {
 	return false
 }
 
-// placesOf returns the distinct topologies of the healthy halves on ready nodes that a class allows. A nil
-// topology has the key "".
-func placesOf(tx *state.ReadTx, c *storage.VolumeClass) map[string]*structs.CSITopology {
+// capacityPlaces returns the distinct topologies of the healthy halves on ready nodes that a class allows. A
+// nil topology has the key "".
+func capacityPlaces(tx *state.ReadTx, c *storage.VolumeClass) map[string]*structs.CSITopology {
 	places := map[string]*structs.CSITopology{}
 	for i := range csi.InstancesByPluginKind(tx, c.PluginID, structs.CSIKindNode) {
 		place := i.NodeReport().AccessibleTopology
@@ -174,7 +175,7 @@ func placesOf(tx *state.ReadTx, c *storage.VolumeClass) map[string]*structs.CSIT
 
 // ask calls a controller. The request has what a later creation has, of a volume that a job asks for without
 // more than a class.
-func (l Loop) ask(ctx context.Context, tx *state.ReadTx, t target) (*storage.SpaceAnswer, error) {
+func (l CapacityLoop) ask(ctx context.Context, tx *state.ReadTx, t target) (*storage.SpaceAnswer, error) {
 	req := &nodecalls.ClientCSICapacityRequest{
 		PluginID:   t.class.PluginID,
 		Parameters: t.class.Parameters,

@@ -1,4 +1,4 @@
-package capacity_test
+package volumes_test
 
 import (
 	"context"
@@ -10,10 +10,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
 
 	"berth/fsm"
-	"berth/server/control/capacity"
+	"berth/server/control/volumes"
 	"berth/state"
 	"berth/state/csi/space"
 	"berth/structs"
@@ -21,10 +20,8 @@ import (
 	"berth/structs/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is a log of one server, with nodes in zones whose plugin answers.
-type world struct {
+// capacityWorld is a log of one server, with nodes in zones whose plugin answers.
+type capacityWorld struct {
 	t       *testing.T
 	store   *state.Store
 	fsm     *fsm.FSM
@@ -34,9 +31,9 @@ type world struct {
 	answer  func(zone string) (available int64, err error)
 }
 
-func newWorld(t *testing.T, zones int) *world {
+func newWorld(t *testing.T, zones int) *capacityWorld {
 	store := state.New()
-	w := &world{
+	w := &capacityWorld{
 		t:      t,
 		store:  store,
 		fsm:    fsm.New(store),
@@ -51,14 +48,14 @@ func newWorld(t *testing.T, zones int) *world {
 }
 
 // Propose implements fsm.Proposer.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (w *capacityWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.index++
 	w.entries++
 	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // Call implements nodeconn.Caller.
-func (w *world) Call(_ context.Context, _, _ string, req, resp any) error {
+func (w *capacityWorld) Call(_ context.Context, _, _ string, req, resp any) error {
 	r := req.(*nodecalls.ClientCSICapacityRequest)
 	zone := r.Topology.Segments["zone"]
 	w.asked = append(w.asked, r.Parameters["type"]+" "+zone)
@@ -67,7 +64,7 @@ func (w *world) Call(_ context.Context, _, _ string, req, resp any) error {
 	return err
 }
 
-func put[P any](w *world, c fsm.Command[P], p *P) {
+func put[P any](w *capacityWorld, c fsm.Command[P], p *P) {
 	w.t.Helper()
 	_, err := fsm.Propose(context.Background(), w, c, p)
 	if err != nil {
@@ -75,7 +72,7 @@ func put[P any](w *world, c fsm.Command[P], p *P) {
 	}
 }
 
-func (w *world) addClass(name, binding string) {
+func (w *capacityWorld) addClass(name, binding string) {
 	put(w, fsm.VolumeClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{
 		Name:       name,
 		PluginID:   "p",
@@ -84,7 +81,7 @@ func (w *world) addClass(name, binding string) {
 	}})
 }
 
-func (w *world) addNode(id, zone string) {
+func (w *capacityWorld) addNode(id, zone string) {
 	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true}
 	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
 	node.NodeInfo = &structs.CSINodeInfo{ID: id, AccessibleTopology: inZone(zone)}
@@ -101,23 +98,23 @@ func inZone(zone string) *structs.CSITopology {
 }
 
 // rounds runs the loop for some rounds, in virtual time, and counts their entries.
-func (w *world) rounds(n int) (entries int) {
+func (w *capacityWorld) rounds(n int) (entries int) {
 	before := w.entries
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loop := capacity.Loop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
+		loop := volumes.CapacityLoop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
 		loop.Run(ctx)
 	}()
-	time.Sleep(time.Duration(n)*capacity.Interval - capacity.Interval/2)
+	time.Sleep(time.Duration(n)*volumes.CapacityInterval - volumes.CapacityInterval/2)
 	synctest.Wait()
 	cancel()
 	<-ended
 	return w.entries - before
 }
 
-func (w *world) row(zone string) *storage.Exhaustion {
+func (w *capacityWorld) row(zone string) *storage.Exhaustion {
 	return space.Exhausted(w.store.Read(), "p", "fast", inZone(zone))
 }
 
@@ -142,16 +139,16 @@ func TestLoop_RecordsWhatHasChanged(t *testing.T) {
 // TestLoop_StaysWithinItsBudget has more places than calls of a round, and one that had no space.
 func TestLoop_StaysWithinItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, capacity.MaxCalls+2)
+		w := newWorld(t, volumes.MaxCalls+2)
 		w.rounds(1)
-		if len(w.asked) != capacity.MaxCalls {
-			t.Errorf("%d calls in a round, want %d", len(w.asked), capacity.MaxCalls)
+		if len(w.asked) != volumes.MaxCalls {
+			t.Errorf("%d calls in a round, want %d", len(w.asked), volumes.MaxCalls)
 		}
 
 		w.asked = nil
 		put(w, fsm.VolumeOutcome, w.exhausted("z065"))
 		w.rounds(2)
-		first, later := w.asked[:capacity.MaxCalls], w.asked[capacity.MaxCalls:]
+		first, later := w.asked[:volumes.MaxCalls], w.asked[volumes.MaxCalls:]
 		if first[0] != "fast z065" || !slices.Contains(later, "fast z064") {
 			t.Errorf("asked for %q first, then for %q", first[0], later)
 		}
@@ -159,7 +156,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 }
 
 // exhausted makes a volume of a job in a zone, and returns the answer that there is no space for it.
-func (w *world) exhausted(zone string) *structs.CSIVolumeOutcome {
+func (w *capacityWorld) exhausted(zone string) *structs.CSIVolumeOutcome {
 	now := structs.WriteOptions{Now: time.Now().UnixNano()}
 	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: now, Volumes: []*structs.CSIVolume{{
 		ID:                  "v",

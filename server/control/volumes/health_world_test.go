@@ -1,4 +1,4 @@
-package volhealth
+package volumes
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
 
 	"berth/fsm"
 	"berth/internal/keyring"
@@ -22,11 +21,9 @@ import (
 	"berth/structs/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is a log of one server, with a plugin "p" that tells the health of volumes. The plugin knows each
-// volume by its ID with "x-" before it.
-type world struct {
+// healthWorld is a log of one server, with a plugin "p" that tells the health of volumes. The plugin knows
+// each volume by its ID with "x-" before it.
+type healthWorld struct {
 	t       *testing.T
 	store   *state.Store
 	fsm     *fsm.FSM
@@ -52,12 +49,12 @@ var (
 	listsIt = &structs.CSIControllerInfo{SupportsListHealth: true}
 )
 
-// virtual runs a test in virtual time.
-func virtual(t *testing.T, has *structs.CSIControllerInfo, test func(w *world)) {
+// virtualHealth runs a test in virtual time.
+func virtualHealth(t *testing.T, has *structs.CSIControllerInfo, test func(w *healthWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New()
-		w := &world{
+		w := &healthWorld{
 			t: t, store: store, fsm: fsm.New(store), index: 100, stop: func() {},
 			ill: map[string]*storage.VolumeCondition{},
 		}
@@ -68,27 +65,27 @@ func virtual(t *testing.T, has *structs.CSIControllerInfo, test func(w *world)) 
 }
 
 // addNode adds a node with a controller, which is in a zone unless that is "".
-func (w *world) addNode(id, zone string, has *structs.CSIControllerInfo) {
+func (w *healthWorld) addNode(id, zone string, has *structs.CSIControllerInfo) {
 	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true, RequiresControllerPlugin: true}
 	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
 	if zone != "" {
-		half.NodeInfo.AccessibleTopology = inZone(zone)
+		half.NodeInfo.AccessibleTopology = inZoneIll(zone)
 	}
 	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
 	controller.ControllerInfo = has
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+	putHealth(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
 		CSI:  []*structs.CSIPluginInstance{controller, half},
 	})
 }
 
-func inZone(zone string) *structs.CSITopology {
+func inZoneIll(zone string) *structs.CSITopology {
 	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
 }
 
 // Propose implements fsm.Proposer.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (w *healthWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.index++
@@ -97,7 +94,7 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 }
 
 // Call implements nodeconn.Caller.
-func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
+func (w *healthWorld) Call(_ context.Context, node, _ string, req, resp any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch r := req.(type) {
@@ -115,7 +112,7 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 			return err
 		}
 		for id, c := range w.ill {
-			out.Volumes = append(out.Volumes, listed(id, c))
+			out.Volumes = append(out.Volumes, listedHealth(id, c))
 		}
 		return nil
 	case *nodecalls.ClientCSIGetHealthRequest:
@@ -140,7 +137,7 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 	return nil
 }
 
-func listed(id string, c *storage.VolumeCondition) *nodecalls.CSIListedHealth {
+func listedHealth(id string, c *storage.VolumeCondition) *nodecalls.CSIListedHealth {
 	return &nodecalls.CSIListedHealth{ExternalID: "x-" + id, Condition: c}
 }
 
@@ -153,7 +150,7 @@ func slow() *storage.VolumeCondition {
 	}
 }
 
-func put[P any](w *world, c fsm.Command[P], p *P) {
+func putHealth[P any](w *healthWorld, c fsm.Command[P], p *P) {
 	w.t.Helper()
 	_, err := fsm.Propose(context.Background(), w, c, p)
 	if err != nil {
@@ -162,7 +159,7 @@ func put[P any](w *world, c fsm.Command[P], p *P) {
 }
 
 // addVolume registers a ready volume.
-func (w *world) addVolume(id string, zones ...string) {
+func (w *healthWorld) addVolume(id string, zones ...string) {
 	v := &structs.CSIVolume{
 		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{
@@ -170,13 +167,13 @@ func (w *world) addVolume(id string, zones ...string) {
 		}},
 	}
 	for _, z := range zones {
-		v.Topologies = append(v.Topologies, inZone(z))
+		v.Topologies = append(v.Topologies, inZoneIll(z))
 	}
-	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	putHealth(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
 // run starts the loop, and returns just before its first round.
-func (w *world) run() {
+func (w *healthWorld) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -187,40 +184,42 @@ func (w *world) run() {
 		cancel()
 		<-ended
 	}
-	w.sleep(firstAfter - time.Second)
+	w.sleep(healthAfter - time.Second)
 }
 
-func (w *world) loop() Loop { return Loop{w.store, w, w, &keyring.Ring{}, hclog.NewNullLogger()} }
+func (w *healthWorld) loop() HealthLoop {
+	return HealthLoop{w.store, w, w, &keyring.Ring{}, hclog.NewNullLogger()}
+}
 
 // sleep lets virtual time pass.
-func (w *world) sleep(d time.Duration) {
+func (w *healthWorld) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // set changes what the plugin answers.
-func (w *world) set(change func()) {
+func (w *healthWorld) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
 }
 
 // next waits for the next round, and returns the number of its entries.
-func (w *world) next() (entries int) {
+func (w *healthWorld) next() (entries int) {
 	before := w.count()
-	w.sleep(interval)
+	w.sleep(healthInterval)
 	return w.count() - before
 }
 
 // count returns the number of the entries so far.
-func (w *world) count() int {
+func (w *healthWorld) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.entries
 }
 
 // want compares the volumes with a row.
-func (w *world) want(when string, want ...string) {
+func (w *healthWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
 	for h := range health.OfPlugin(w.store.Read(), "p") {
@@ -233,8 +232,8 @@ func (w *world) want(when string, want ...string) {
 }
 
 // row returns the row of a volume.
-func (w *world) row(id string) *storage.VolumeHealth {
-	return health.Of(w.store.Read(), key{Namespace: "default", VolumeID: id})
+func (w *healthWorld) row(id string) *storage.VolumeHealth {
+	return health.Of(w.store.Read(), volumeKey{Namespace: "default", VolumeID: id})
 }
 
 // rejected is an answer of the plugin with a code.

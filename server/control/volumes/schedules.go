@@ -1,9 +1,4 @@
-// Package snaptimes takes the snapshots of schedules at their times, and deletes those that are no longer to
-// be kept. It only changes rows: the calls of the plugins are those of the controllers, as for each snapshot.
-//
-// The row of a schedule is the only memory. The log entry of a time moves the row and records the snapshot,
-// so each time has at most one, whoever leads. Of the times that pass without a leader the latest is taken.
-package snaptimes
+package volumes
 
 import (
 	"context"
@@ -27,14 +22,14 @@ import (
 )
 
 const (
-	// atOnce bounds the schedules that are in work at the same time.
-	atOnce = 8
+	// schedulesAtOnce bounds the schedules that are in work at the same time.
+	schedulesAtOnce = 8
 	// skipped is the time for which a schedule that skips its times tries each of them.
 	skipped = time.Minute
 )
 
 // loop follows the schedules while this server leads.
-type loop struct {
+type scheduleLoop struct {
 	store    *state.Store
 	proposer fsm.Proposer
 	clock    *clock.Cluster
@@ -42,8 +37,8 @@ type loop struct {
 	retry    backoff.Backoff
 }
 
-// Deps are the dependencies of the loop.
-type Deps struct {
+// ScheduleDeps are the dependencies of the loop.
+type ScheduleDeps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Clock    *clock.Cluster // of the ages of snapshots; schedules follow the wall clock
@@ -51,18 +46,24 @@ type Deps struct {
 	Retry    backoff.Backoff // after steps that failed
 }
 
-// New returns the loop of the schedules.
-func New(d Deps) workqueue.Runner {
-	return loop{d.Store, d.Proposer, d.Clock, d.Logger, d.Retry}.runner()
+// NewScheduleLoop returns the loop of the schedules.
+//
+// It takes the snapshots of schedules at their times, and deletes those that are no longer to
+// be kept. It only changes rows: the calls of the plugins are those of the controllers, as for each snapshot.
+//
+// The row of a schedule is the only memory. The log entry of a time moves the row and records the snapshot,
+// so each time has at most one, whoever leads. Of the times that pass without a leader the latest is taken.
+func NewScheduleLoop(d ScheduleDeps) workqueue.Runner {
+	return scheduleLoop{d.Store, d.Proposer, d.Clock, d.Logger, d.Retry}.runner()
 }
 
-func (l loop) runner() workqueue.Runner {
+func (l scheduleLoop) runner() workqueue.Runner {
 	return workqueue.Runner{
 		Name:     "snapshot_schedules",
 		Logger:   l.logger,
 		Store:    l.store,
 		Retry:    l.retry,
-		Parallel: workqueue.Always(atOnce),
+		Parallel: workqueue.Always(schedulesAtOnce),
 		Topics:   []state.Topic{schema.SnapshotScheduleRows, schema.SnapshotRows},
 		All:      allKeys,
 		Read:     l.read,
@@ -70,7 +71,7 @@ func (l loop) runner() workqueue.Runner {
 	}
 }
 
-func keyOf(ns, name string) workqueue.Key {
+func scheduleKey(ns, name string) workqueue.Key {
 	k := workqueue.Key{Topic: schema.SnapshotScheduleRows}
 	k.Key[0] = ns
 	k.Key[1] = name
@@ -80,7 +81,7 @@ func keyOf(ns, name string) workqueue.Key {
 func allKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for s := range snapshot.Schedules(tx) {
-			if !yield(keyOf(s.Namespace, s.Name)) {
+			if !yield(scheduleKey(s.Namespace, s.Name)) {
 				return
 			}
 		}
@@ -96,11 +97,11 @@ func changedKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	if row == nil || row.Schedule == "" {
 		return slices.Values([]workqueue.Key(nil))
 	}
-	return slices.Values([]workqueue.Key{keyOf(row.Namespace, row.Schedule)})
+	return slices.Values([]workqueue.Key{scheduleKey(row.Namespace, row.Schedule)})
 }
 
 // read returns the next step of a schedule: a snapshot at a time, or the deletion of one.
-func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+func (l scheduleLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	s := snapshot.Schedule(tx, k.Key[0], k.Key[1])
 	if s == nil || s.Paused {
 		return workqueue.Step{}
@@ -117,7 +118,7 @@ func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 // next returns the step that takes the next snapshot, or lets the schedule go on from now. While a clock is
 // wrong, or was, it looks again soon: the clock may be set right at any time, and the state knows that later
 // than this server.
-func (l loop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
+func (l scheduleLoop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
 	cluster := l.clock.Now()
 	ahead := time.Unix(0, s.Last).Sub(now) > clustertime.Tolerance
 	if ahead && clustertime.Future(tx, s.Last, cluster.UnixNano()) {
@@ -133,7 +134,7 @@ func (l loop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time)
 }
 
 // taking returns the step of the next time, the zero value if there is none.
-func (l loop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
+func (l scheduleLoop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
 	next, err := s.Next(after(s, now))
 	if err != nil || next.IsZero() {
 		return workqueue.Step{}
@@ -148,7 +149,7 @@ func (l loop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step 
 }
 
 // goingOn returns the step for a schedule whose last time is in the future: it goes on from now.
-func (l loop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
+func (l scheduleLoop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
 	return workqueue.Step{
 		Op:      "go on",
 		Version: s.ModifyIndex,
@@ -167,7 +168,7 @@ func (l loop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
 }
 
 // entryAt returns the entry of a time of a schedule.
-func (l loop) entryAt(s *storage.SnapshotSchedule, at time.Time) *storage.ScheduleRunEntry {
+func (l scheduleLoop) entryAt(s *storage.SnapshotSchedule, at time.Time) *storage.ScheduleRunEntry {
 	entry := &storage.ScheduleRunEntry{
 		Name:     s.Name,
 		RowIndex: s.CreateIndex,
@@ -194,7 +195,7 @@ func after(s *storage.SnapshotSchedule, now time.Time) time.Time {
 
 // take records the snapshot of a time, or the reason why there is none. The same reason is not recorded
 // again.
-func (l loop) take(ctx context.Context, s *storage.SnapshotSchedule, next time.Time) error {
+func (l scheduleLoop) take(ctx context.Context, s *storage.SnapshotSchedule, next time.Time) error {
 	now := time.Now()
 	at, err := s.Latest(next, now)
 	if err != nil {
@@ -240,7 +241,7 @@ func snapshotOf(
 }
 
 // keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
-func (l loop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
+func (l scheduleLoop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
 	expired, next := snapshot.Expired(tx, s, l.clock.Now())
 	if len(expired) > 0 {
 		next = time.Time{}
@@ -266,7 +267,7 @@ func (l loop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.S
 
 // remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
 // meanwhile is decided on again.
-func (l loop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
+func (l scheduleLoop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
 	expired, _ := snapshot.Expired(l.store.Read(), s, l.clock.Now())
 	for _, row := range expired {
 		entry := &storage.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}

@@ -1,4 +1,4 @@
-package drift
+package volumes
 
 import (
 	"context"
@@ -23,9 +23,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a log of one server, with the nodes n0, n1, ... whose plugin "p" answers from a list. The plugin
-// knows each node by its ID with "ext-" before it.
-type world struct {
+// driftWorld is a log of one server, with the nodes n0, n1, ... whose plugin "p" answers from a list. The
+// plugin knows each node by its ID with "ext-" before it.
+type driftWorld struct {
 	t       *testing.T
 	store   *state.Store
 	fsm     *fsm.FSM
@@ -40,10 +40,10 @@ type world struct {
 	get  func(id string) error
 }
 
-// newWorld has a controller on each node, which is in a zone of its own if zones is set.
-func newWorld(t *testing.T, nodes int, zones bool) *world {
+// newDriftWorld has a controller on each node, which is in a zone of its own if zones is set.
+func newDriftWorld(t *testing.T, nodes int, zones bool) *driftWorld {
 	store := state.New()
-	w := &world{t: t, store: store, fsm: fsm.New(store), index: 100}
+	w := &driftWorld{t: t, store: store, fsm: fsm.New(store), index: 100}
 	w.pages(nil)
 	for i := range nodes {
 		zone := ""
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, nodes int, zones bool) *world {
 	return w
 }
 
-func (w *world) addNode(id, zone string, has *structs.CSIControllerInfo) {
+func (w *driftWorld) addNode(id, zone string, has *structs.CSIControllerInfo) {
 	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true, RequiresControllerPlugin: true}
 	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
@@ -78,7 +78,7 @@ func inZone(zone string) *structs.CSITopology {
 }
 
 // Propose implements fsm.Proposer.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (w *driftWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.index++
@@ -87,7 +87,7 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 }
 
 // Call implements nodeconn.Caller.
-func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
+func (w *driftWorld) Call(_ context.Context, node, _ string, req, resp any) error {
 	switch r := req.(type) {
 	case *nodecalls.ClientCSIListRequest:
 		copied := *r
@@ -112,7 +112,7 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 	return nil
 }
 
-func put[P any](w *world, c fsm.Command[P], p *P) {
+func put[P any](w *driftWorld, c fsm.Command[P], p *P) {
 	w.t.Helper()
 	_, err := fsm.Propose(context.Background(), w, c, p)
 	if err != nil {
@@ -121,7 +121,7 @@ func put[P any](w *world, c fsm.Command[P], p *P) {
 }
 
 // addVolume registers a ready volume, which is its ID with "x-" before it to the plugin.
-func (w *world) addVolume(id string, zones ...string) {
+func (w *driftWorld) addVolume(id string, zones ...string) {
 	v := &structs.CSIVolume{
 		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{
@@ -135,12 +135,12 @@ func (w *world) addVolume(id string, zones ...string) {
 }
 
 // attach gives a volume a claim of an allocation on a node, with an attachment that is attached.
-func (w *world) attach(volume, node string) {
+func (w *driftWorld) attach(volume, node string) {
 	w.claim(volume, node)
 	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: "attach"})
 }
 
-func (w *world) claim(volume, node string) {
+func (w *driftWorld) claim(volume, node string) {
 	alloc := "a-" + volume + "-" + node
 	job := &structs.Job{ID: "j-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
@@ -163,7 +163,7 @@ func listed(id string, nodes ...string) *structs.CSIVolumeExternalStub {
 }
 
 // pages makes the plugin answer with a page of these volumes each. The token of a page is its number.
-func (w *world) pages(all ...[]*structs.CSIVolumeExternalStub) {
+func (w *driftWorld) pages(all ...[]*structs.CSIVolumeExternalStub) {
 	w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 		i := 0
 		_, _ = fmt.Sscan(req.StartingToken, &i)
@@ -175,23 +175,23 @@ func (w *world) pages(all ...[]*structs.CSIVolumeExternalStub) {
 	}
 }
 
-// run starts the loop. The first list follows after firstAfter, and the test goes on just before it.
-func (w *world) run() {
+// run starts the loop. The first list follows after driftAfter, and the test goes on just before it.
+func (w *driftWorld) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Loop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
+		DriftLoop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
 	}()
 	w.stop = func() {
 		cancel()
 		<-ended
 	}
-	w.sleep(firstAfter - time.Second)
+	w.sleep(driftAfter - time.Second)
 }
 
 // sleep lets virtual time pass. The loop sees all that the test has set before.
-func (w *world) sleep(d time.Duration) {
+func (w *driftWorld) sleep(d time.Duration) {
 	w.mu.Lock()
 	w.mu.Unlock() //nolint:staticcheck // it orders the writes of the test before the reads of the loop
 	time.Sleep(d)
@@ -199,14 +199,14 @@ func (w *world) sleep(d time.Duration) {
 }
 
 // next waits for the next list and returns the number of its entries.
-func (w *world) next() (entries int) {
+func (w *driftWorld) next() (entries int) {
 	before := w.entries
 	w.sleep(storage.DefaultDriftInterval)
 	return w.entries - before
 }
 
 // want compares the recorded differences, as texts "kind volume node".
-func (w *world) want(when string, want ...string) {
+func (w *driftWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
 	for d := range drifts.OfPlugin(w.store.Read(), "p") {
@@ -217,16 +217,16 @@ func (w *world) want(when string, want ...string) {
 	}
 }
 
-func (w *world) settings(d storage.PluginDrift) {
+func (w *driftWorld) settings(d storage.PluginDrift) {
 	put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: d})
 }
 
-func (w *world) summary() *storage.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
+func (w *driftWorld) summary() *storage.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
 
-// virtual runs a test in virtual time.
-func virtual(t *testing.T, test func(t *testing.T, w *world)) {
+// virtualDrift runs a test in virtual time.
+func virtualDrift(t *testing.T, test func(t *testing.T, w *driftWorld)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, false)
+		w := newDriftWorld(t, 1, false)
 		defer func() { w.stop() }()
 		test(t, w)
 	})

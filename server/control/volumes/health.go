@@ -1,15 +1,4 @@
-// Package volhealth reads the health of volumes from the controllers of CSI plugins, and records those that
-// are not healthy.
-//
-// Its rules (CSI spec, ControllerListVolumeHealth and ControllerGetVolumeHealth):
-//
-//   - A volume counts as ill at once. Pages are no consistent view, so a volume that a list leaves out is
-//     healthy only if the plugin says so when it is asked for it alone, or after two complete lists in a row
-//     if it cannot be asked.
-//   - An error is no recovery. After NOT_FOUND the rows tell whether the volume still exists, and the plugin
-//     is asked ever more seldom.
-//   - Nothing is done to a volume. The rows are for people and alerts.
-package volhealth
+package volumes
 
 import (
 	"context"
@@ -34,15 +23,15 @@ import (
 // The budget of the calls.
 const (
 	// tick is the time between two looks for plugins that are due.
-	tick = 15 * time.Second
-	// firstAfter is the time from the begin of a leadership to the first calls: plugins connect meanwhile.
-	firstAfter = 30 * time.Second
+	healthTick = 15 * time.Second
+	// healthAfter is the time from the begin of a leadership to the first calls: plugins connect meanwhile.
+	healthAfter = 30 * time.Second
 	// interval is the time between two rounds of a plugin.
-	interval = time.Minute
-	// atOnce bounds the plugins that are asked at the same time.
-	atOnce = 4
-	// callTime bounds a call, unless the settings of the plugin have a timeout.
-	callTime = 30 * time.Second
+	healthInterval = time.Minute
+	// healthAtOnce bounds the plugins that are asked at the same time.
+	healthAtOnce = 4
+	// healthCallTime bounds a call, unless the settings of the plugin have a timeout.
+	healthCallTime = 30 * time.Second
 	// maxAsked bounds the calls for single volumes in a round.
 	maxAsked = 100
 	// maxIll bounds the volumes of a list.
@@ -52,9 +41,21 @@ const (
 	maxDelay = time.Hour
 )
 
-// Loop reads the health while this server leads. It remembers the lists of each plugin. Another leader has
-// the rows, and counts the lists anew.
-type Loop struct {
+// HealthLoop reads the health while this server leads. It remembers the lists of each plugin. Another leader
+// has the rows, and counts the lists anew.
+//
+// It reads the health of volumes from the controllers of CSI plugins, and records those that
+// are not healthy.
+//
+// Its rules (CSI spec, ControllerListVolumeHealth and ControllerGetVolumeHealth):
+//
+//   - A volume counts as ill at once. Pages are no consistent view, so a volume that a list leaves out is
+//     healthy only if the plugin says so when it is asked for it alone, or after two complete lists in a row
+//     if it cannot be asked.
+//   - An error is no recovery. After NOT_FOUND the rows tell whether the volume still exists, and the plugin
+//     is asked ever more seldom.
+//   - Nothing is done to a volume. The rows are for people and alerts.
+type HealthLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
@@ -62,14 +63,14 @@ type Loop struct {
 	Logger   hclog.Logger
 }
 
-type key = storage.UsageKey
+type volumeKey = storage.UsageKey
 
-// memory is what the loop knows of a plugin. One goroutine at a time has it.
-type memory struct {
+// healthMemory is what the loop knows of a plugin. One goroutine at a time has it.
+type healthMemory struct {
 	due     time.Time
-	clean   map[key]int      // complete lists in a row that have left out a volume with a row
-	delayed map[key]*delayed // volumes that the plugin does not know, or for which it did not answer in time
-	after   key              // the last volume that was asked for, of a plugin that does not list
+	clean   map[volumeKey]int      // complete lists in a row that have left out a volume with a row
+	delayed map[volumeKey]*delayed // volumes that the plugin does not know, or for which it did not answer in time
+	after   volumeKey              // the last volume that was asked for, of a plugin that does not list
 }
 
 // delayed is when to ask again for a volume.
@@ -79,29 +80,33 @@ type delayed struct {
 }
 
 // Run reads until ctx ends.
-func (l Loop) Run(ctx context.Context) {
-	plugins := map[string]*memory{}
-	for backoff.Sleep(ctx, tick) {
+func (l HealthLoop) Run(ctx context.Context) {
+	plugins := map[string]*healthMemory{}
+	for backoff.Sleep(ctx, healthTick) {
 		l.round(ctx, plugins)
 	}
 }
 
 // round asks the plugins that are due, and waits for them.
-func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
+func (l HealthLoop) round(ctx context.Context, plugins map[string]*healthMemory) {
 	tx := l.Store.Read()
 	now := time.Now()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, healthAtOnce)
 	for p := range schema.Plugins.Scan(tx) {
 		m := plugins[p.ID]
 		if m == nil {
-			m = &memory{due: now.Add(firstAfter - tick), clean: map[key]int{}, delayed: map[key]*delayed{}}
+			m = &healthMemory{
+				due:     now.Add(healthAfter - healthTick),
+				clean:   map[volumeKey]int{},
+				delayed: map[volumeKey]*delayed{},
+			}
 			plugins[p.ID] = m
 		}
 		if now.Before(m.due) {
 			continue
 		}
-		m.due = now.Add(interval)
+		m.due = now.Add(healthInterval)
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -118,8 +123,8 @@ func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
 
 // ask reads the health of the volumes of a plugin once, and records what has changed. The health of a plugin
 // that does not tell it any more is not known.
-func (l Loop) ask(ctx context.Context, pluginID string, m *memory) {
-	p := newPass(l, pluginID, m)
+func (l HealthLoop) ask(ctx context.Context, pluginID string, m *healthMemory) {
+	p := newHealthPass(l, pluginID, m)
 	var err error
 	switch {
 	case p.lists:
@@ -138,7 +143,7 @@ func (l Loop) ask(ctx context.Context, pluginID string, m *memory) {
 }
 
 // record writes the changes of a pass.
-func (l Loop) record(ctx context.Context, p *pass) {
+func (l HealthLoop) record(ctx context.Context, p *healthPass) {
 	for chunk := range slices.Chunk(p.gone, storage.MaxHealthChanges) {
 		l.propose(ctx, &storage.HealthRecordRequest{PluginID: p.plugin, Gone: chunk})
 	}
@@ -148,7 +153,7 @@ func (l Loop) record(ctx context.Context, p *pass) {
 }
 
 // propose writes changes. If that fails, the next round finds them again.
-func (l Loop) propose(ctx context.Context, req *storage.HealthRecordRequest) {
+func (l HealthLoop) propose(ctx context.Context, req *storage.HealthRecordRequest) {
 	req.Now = time.Now().UnixNano()
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.HealthRecord, req)
 	if err != nil && ctx.Err() == nil {
@@ -169,7 +174,7 @@ func rowOf(v *structs.CSIVolume, c *storage.VolumeCondition) *storage.VolumeHeal
 }
 
 // keyOf returns the key of the row of a volume.
-func keyOf(v *structs.CSIVolume) key { return key{Namespace: v.Namespace, VolumeID: v.ID} }
+func keyOf(v *structs.CSIVolume) volumeKey { return volumeKey{Namespace: v.Namespace, VolumeID: v.ID} }
 
 // rowsOf returns the rows of a plugin.
 func rowsOf(tx *state.ReadTx, pluginID string) []*storage.VolumeHealth {
