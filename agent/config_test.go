@@ -14,7 +14,7 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/client/hooks/artifact"
-	"berth/server/control/schedconfig"
+	loops "berth/server/control/cluster"
 	"berth/server/fencing"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -98,9 +98,9 @@ func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := schedconfig.SchedulerSettings{
+	want := loops.SchedulerSettings{
 		Algorithm:  "spread",
-		Preemption: schedconfig.Preemption{System: true, Batch: true},
+		Preemption: loops.Preemption{System: true, Batch: true},
 	}
 	if c.Server.Scheduler != want {
 		t.Errorf("got %+v, want %+v", c.Server.Scheduler, want)

@@ -24,10 +24,9 @@ import (
 	"berth/server/autopilot"
 	"berth/server/backup"
 	"berth/server/control"
-	"berth/server/control/consultokens"
+	"berth/server/control/cluster"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
-	"berth/server/control/schedconfig"
 	"berth/server/events"
 	"berth/server/fencing"
 	"berth/server/gossip"
@@ -73,7 +72,7 @@ type Config struct {
 	NonVoting      bool   `hcl:"non_voting_server"` // it follows the log and never votes
 
 	// Scheduler is the configuration that the first leader stores.
-	Scheduler schedconfig.SchedulerSettings `hcl:"default_scheduler_config,block"`
+	Scheduler cluster.SchedulerSettings `hcl:"default_scheduler_config,block"`
 
 	// Keyring says where the key-encryption key is, with which the servers open the keys of the secrets.
 	Keyring keys.Settings `hcl:"keyring,block"`
@@ -158,7 +157,7 @@ type Config struct {
 // Consul is what the procedures and the leader's loops do in Consul.
 type Consul interface {
 	core.Consul
-	consultokens.Consul
+	cluster.Consul
 }
 
 // leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or
@@ -188,7 +187,7 @@ func DefaultConfig() Config {
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
 		JobSource:         1_000_000,
-		Scheduler:         schedconfig.DefaultSchedulerSettings(),
+		Scheduler:         cluster.DefaultSchedulerSettings(),
 		Identities:        idtoken.DefaultSettings(),
 		Backup:            backup.DefaultSettings(),
 		Settings:          events.DefaultSettings(),

@@ -17,7 +17,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/server/control/seal"
+	"berth/server/control/cluster"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/trust"
@@ -145,7 +145,7 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.awaitRootKey()
-	loop := seal.Loop{Store: r.store, Proposer: r, Keys: r.keys, Logger: hclog.NewNullLogger()}
+	loop := cluster.SealLoop{Store: r.store, Proposer: r, Keys: r.keys, Logger: hclog.NewNullLogger()}
 	r.until("the rows are sealed", func() bool { return loop.Step(t.Context()) == nil })
 	jobs := 0
 	r.until("both have removed the files", func() bool {

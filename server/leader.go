@@ -10,8 +10,8 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/server/control"
+	"berth/server/control/cluster"
 	"berth/server/control/garbage"
-	"berth/server/tokenends"
 	"berth/structs"
 )
 
@@ -171,8 +171,8 @@ func (s *Server) leaderLoops() []control.Loop {
 }
 
 // tokenEnds returns the loop that deletes ended tokens.
-func (s *Server) tokenEnds() tokenends.Expirer {
-	return tokenends.Expirer{
+func (s *Server) tokenEnds() cluster.TokenExpirer {
+	return cluster.TokenExpirer{
 		Store:    s.store,
 		Proposer: s,
 		Now:      time.Now,

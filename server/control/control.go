@@ -14,14 +14,9 @@ import (
 	"berth/scheduler"
 	"berth/server/authority"
 	"berth/server/clock"
-	"berth/server/control/authoritykey"
-	"berth/server/control/consultokens"
+	loops "berth/server/control/cluster"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
-	"berth/server/control/gauges"
-	"berth/server/control/schedconfig"
-	"berth/server/control/seal"
-	"berth/server/control/signingkeys"
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/server/leases"
@@ -71,8 +66,8 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
 	Leases   *leases.Leases
-	Term     uint64              // Raft's term of the leadership; not 0
-	Consul   consultokens.Consul // nil: the servers use no Consul
+	Term     uint64       // Raft's term of the leadership; not 0
+	Consul   loops.Consul // nil: the servers use no Consul
 	Fencers  fence.Devices
 	Logger   hclog.Logger
 	Config   Config
@@ -105,8 +100,8 @@ func (d Deps) runLeases(ctx context.Context) {
 }
 
 // firstConfig stores the first configuration of the scheduler.
-func (d Deps) firstConfig() schedconfig.Loop {
-	return schedconfig.Loop{
+func (d Deps) firstConfig() loops.SchedulerConfigLoop {
+	return loops.SchedulerConfigLoop{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
@@ -139,8 +134,8 @@ func (d Deps) snapshotSchedules() workqueue.Runner {
 }
 
 // siTokens revokes tokens in Consul.
-func (d Deps) siTokens() consultokens.Loop {
-	return consultokens.Loop{
+func (d Deps) siTokens() loops.ConsulTokenLoop {
+	return loops.ConsulTokenLoop{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Consul:   d.Consul,
@@ -187,12 +182,12 @@ func (d Deps) runGrowth(ctx context.Context) {
 
 // runSeal encrypts secrets that are stored without encryption.
 func (d Deps) runSeal(ctx context.Context) {
-	seal.Loop{Store: d.Store, Proposer: d.Proposer, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
+	loops.SealLoop{Store: d.Store, Proposer: d.Proposer, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
 }
 
 // runSigningKeys keeps the keys of identities.
 func (d Deps) runSigningKeys(ctx context.Context) {
-	loop := signingkeys.Loop{
+	loop := loops.SigningKeyLoop{
 		Store:       d.Store,
 		Proposer:    d.Proposer,
 		Keys:        d.Keys,
@@ -227,7 +222,7 @@ func (d Deps) runVolumeHealth(ctx context.Context) {
 
 // runAuthorityKey takes the authority of the files of this server.
 func (d Deps) runAuthorityKey(ctx context.Context) {
-	loop := authoritykey.Loop{
+	loop := loops.AuthorityKeyLoop{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Keys:     d.Keys,
@@ -278,6 +273,6 @@ func Loops(d Deps) []Loop {
 		{"si_tokens", d.siTokens().Run},
 		{"gc", d.garbage().Run},
 		{"authority", d.runAuthorityKey},
-		{"gauges", gauges.Loop{Store: d.Store, Calls: d.Calls}.Run},
+		{"gauges", loops.GaugeLoop{Store: d.Store, Calls: d.Calls}.Run},
 	}
 }

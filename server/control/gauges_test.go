@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
-	"berth/server/control/gauges"
+	"berth/server/control/cluster"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -77,7 +77,7 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			}
 		}
 		w.addClaim("v2", "a2", "n1")
-		after(gauges.Interval)
+		after(cluster.GaugeInterval)
 		if got := gaugesSet(sink)["csi.claims granted"]; got != 2 {
 			t.Errorf("csi.claims granted is %v after an interval, want 2", got)
 		}

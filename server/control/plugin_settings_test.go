@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
-	"berth/server/control/gauges"
+	"berth/server/control/cluster"
 	"berth/server/control/workqueue"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -198,27 +198,27 @@ func TestPluginSettings_TheBacklogGrowsOlder(t *testing.T) {
 			}
 		}
 		w.addNew("v1")
-		after(gauges.Interval)
+		after(cluster.GaugeInterval)
 		expect("with one call", 1, 0, 0, 0)
 		const pause = 40 * time.Second // two of them are less than the time of a call
 		w.addNew("v2")
 		after(pause)
 		w.addNew("v3")
 		after(pause)
-		expect("behind a held call", 1, 2, 2*pause-gauges.Interval, 2*pause)
+		expect("behind a held call", 1, 2, 2*pause-cluster.GaugeInterval, 2*pause)
 		end <- struct{}{}
-		after(gauges.Interval)
-		expect("after its end", 1, 1, pause, pause+2*gauges.Interval)
+		after(cluster.GaugeInterval)
+		expect("after its end", 1, 1, pause, pause+2*cluster.GaugeInterval)
 		end <- struct{}{}
 		end <- struct{}{}
-		after(gauges.Interval)
+		after(cluster.GaugeInterval)
 		expect("after all ends", 0, 0, 0, 0)
 
 		// A call that waits for a controller counts as well. One that failed and has its time does not.
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 		w.addNew("v4")
 		after(time.Hour)
-		expect("without a controller", 0, 1, time.Hour-gauges.Interval, time.Hour)
+		expect("without a controller", 0, 1, time.Hour-cluster.GaugeInterval, time.Hour)
 		stop()
 		expect("at the end of the leadership", 0, 0, 0, 0)
 	})

@@ -21,10 +21,10 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/control/cluster"
 	"berth/server/control/garbage"
 	"berth/server/leases"
 	"berth/server/nodeconn"
-	"berth/server/tokenends"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/quota"
@@ -108,7 +108,7 @@ func (w *world) lead() {
 	keeper := w.clocks.lead()
 	keeper.Begin(ctx)
 	all.Go(func() { keeper.Run(ctx) })
-	tokens := tokenends.Expirer{
+	tokens := cluster.TokenExpirer{
 		Store:    w.store,
 		Proposer: w.log,
 		Now:      w.clocks.wall,

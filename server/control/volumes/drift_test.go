@@ -220,8 +220,8 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 		during func(w *driftWorld)
 		page   *stub
 	}{
-		"attached":            {func(*driftWorld) {}, func(w *driftWorld) { w.attach("v", "n0") }, listed("v")},
-		"attaching":           {func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v")},
+		"attached":  {func(*driftWorld) {}, func(w *driftWorld) { w.attach("v", "n0") }, listed("v")},
+		"attaching": {func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v")},
 		"an attach in flight": {
 			func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v", "ext-n0"),
 		},

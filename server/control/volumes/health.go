@@ -69,7 +69,7 @@ type volumeKey = storage.UsageKey
 type healthMemory struct {
 	due     time.Time
 	clean   map[volumeKey]int      // complete lists in a row that have left out a volume with a row
-	delayed map[volumeKey]*delayed // volumes that the plugin does not know, or for which it did not answer in time
+	delayed map[volumeKey]*delayed // that the plugin does not know, or did not answer for in time
 	after   volumeKey              // the last volume that was asked for, of a plugin that does not list
 }
 

@@ -1,6 +1,4 @@
-// Package dialect counts jobs, evaluations and nodes on the leader under the names of the dialect, for its
-// dashboards.
-package dialect
+package cluster
 
 import (
 	"maps"
@@ -12,16 +10,19 @@ import (
 	"berth/structs"
 )
 
-// MostGroups bounds the task groups with a summary. Each one has eight values.
-const MostGroups = 5000
+// MostDialectGroups bounds the task groups with a summary. Each one has eight values.
+const MostDialectGroups = 5000
 
-// Published has the values of the last count.
-type Published struct {
+// DialectGauges has the values of the last count.
+//
+// It counts jobs, evaluations and nodes on the leader under the names of the dialect, for its
+// dashboards.
+type DialectGauges struct {
 	gauges atomic.Pointer[[]telemetry.Gauge]
 }
 
 // Gauges yields the values of the last count.
-func (p *Published) Gauges(yield func(telemetry.Gauge)) {
+func (p *DialectGauges) Gauges(yield func(telemetry.Gauge)) {
 	all := p.gauges.Load()
 	if all == nil {
 		return
@@ -32,8 +33,8 @@ func (p *Published) Gauges(yield func(telemetry.Gauge)) {
 }
 
 // Count counts the rows, unless the configuration of the process serves no names of the dialect. It returns
-// the number of the task groups that are left out: those beyond MostGroups.
-func (p *Published) Count(tx *state.ReadTx) (leftOut int) {
+// the number of the task groups that are left out: those beyond MostDialectGroups.
+func (p *DialectGauges) Count(tx *state.ReadTx) (leftOut int) {
 	settings := telemetry.Settings()
 	if !settings.DialectNames {
 		return 0
@@ -43,7 +44,7 @@ func (p *Published) Count(tx *state.ReadTx) (leftOut int) {
 	c.evaluations()
 	c.nodes()
 	p.gauges.Store(&c.found)
-	return max(0, c.groups-MostGroups)
+	return max(0, c.groups-MostDialectGroups)
 }
 
 // count is a count in work.
@@ -72,7 +73,7 @@ func (c *count) jobs() {
 			continue
 		}
 		c.groups += len(j.TaskGroups)
-		if c.groups <= MostGroups {
+		if c.groups <= MostDialectGroups {
 			c.summary(j)
 		}
 	}
@@ -135,7 +136,7 @@ func (c *count) blocked() {
 		if e.QuotaLimitReached != "" {
 			quota++
 		}
-		if len(seen) <= MostGroups {
+		if len(seen) <= MostDialectGroups {
 			c.asked(e)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package consultokens revokes the tokens of services in Consul.
-package consultokens
+package cluster
 
 import (
 	"context"
@@ -25,9 +24,11 @@ type Consul interface {
 	RevokeToken(ctx context.Context, accessorID string) error
 }
 
-// Loop revokes the tokens of ended allocations, and tokens that no task has got. The rows say which, so a new
-// leader continues.
-type Loop struct {
+// ConsulTokenLoop revokes the tokens of ended allocations, and tokens that no task has got. The rows say
+// which, so a new leader continues.
+//
+// It revokes the tokens of services in Consul.
+type ConsulTokenLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Clock    *clock.Cluster // nil: the wall clock
@@ -40,7 +41,7 @@ type Loop struct {
 const maxRevocations = 16
 
 // Run revokes tokens until ctx ends.
-func (s Loop) Run(ctx context.Context) {
+func (s ConsulTokenLoop) Run(ctx context.Context) {
 	if s.Consul == nil {
 		s.warnOfTokens()
 		<-ctx.Done()
@@ -50,14 +51,14 @@ func (s Loop) Run(ctx context.Context) {
 }
 
 // warnOfTokens tells the operator of tokens that stay because the servers use Consul no longer.
-func (s Loop) warnOfTokens() {
+func (s ConsulTokenLoop) warnOfTokens() {
 	for range sitokens.Revoked(s.Store.Read()) {
 		s.Logger.Warn("tokens in Consul are not revoked: the servers need a consul block with an address")
 		return
 	}
 }
 
-func (s Loop) runner() workqueue.Runner {
+func (s ConsulTokenLoop) runner() workqueue.Runner {
 	return workqueue.Runner{
 		Name:     "si_tokens",
 		Logger:   s.Logger,
@@ -85,7 +86,7 @@ func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	}
 }
 
-func (s Loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+func (s ConsulTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	t := sitokens.Token(tx, k.Key[0], k.Key[1], k.Key[2])
 	if t == nil || t.RevokeTime == 0 {
 		return workqueue.Step{}
@@ -102,7 +103,7 @@ func (s Loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 }
 
 // revoke deletes the token and then its row. If this server fails in between, the next leader repeats both.
-func (s Loop) revoke(ctx context.Context, t *access.SITokenAccessor) error {
+func (s ConsulTokenLoop) revoke(ctx context.Context, t *access.SITokenAccessor) error {
 	err := s.Consul.RevokeToken(ctx, t.AccessorID)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package signingkeys
+package cluster
 
 import (
 	"time"
@@ -9,11 +9,12 @@ import (
 	"berth/structs/access"
 )
 
-// lookEvery is the time between two looks at all allocations. Meanwhile a key is kept that is needed no more.
-const lookEvery = time.Hour
+// signingLookEvery is the time between two looks at all allocations. Meanwhile a key is kept that is needed
+// no more.
+const signingLookEvery = time.Hour
 
-// use knows the oldest allocation that may have a token without an end.
-type use struct {
+// signingUse knows the oldest allocation that may have a token without an end.
+type signingUse struct {
 	looked time.Time
 	oldest uint64 // its CreateIndex
 	none   bool
@@ -21,18 +22,18 @@ type use struct {
 
 // needs reports whether a task may have a token without an end that a retired key has signed: its allocation
 // is older than the end of the key. Only keys of EdDSA sign such tokens.
-func (u *use) needs(tx *state.ReadTx, k *access.SigningKey) bool {
+func (u *signingUse) needs(tx *state.ReadTx, k *access.SigningKey) bool {
 	if k.Algorithm != access.KeyEdDSA {
 		return false
 	}
-	if u.looked.IsZero() || time.Since(u.looked) >= lookEvery {
+	if u.looked.IsZero() || time.Since(u.looked) >= signingLookEvery {
 		u.look(tx)
 	}
 	return !u.none && u.oldest <= k.ModifyIndex
 }
 
-func (u *use) look(tx *state.ReadTx) {
-	*u = use{looked: time.Now(), none: true}
+func (u *signingUse) look(tx *state.ReadTx) {
+	*u = signingUse{looked: time.Now(), none: true}
 	for a := range schema.Allocs.Scan(tx) {
 		if a.Terminal() || !u.none && a.CreateIndex >= u.oldest || !seesEndless(tx, a) {
 			continue

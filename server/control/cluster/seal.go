@@ -1,6 +1,4 @@
-// Package seal encrypts the plain secrets of rows while this server leads, once the cluster has a root key.
-// The leader starts the loop, and ends it with its leadership.
-package seal
+package cluster
 
 import (
 	"context"
@@ -17,22 +15,25 @@ import (
 	"berth/structs/cluster"
 )
 
-// Loop replaces the plain secrets of volumes and attachments by encrypted ones, in bounded entries. The rows
-// say how far it is, so a new leader goes on. A mark in the state says when there are none left; each server
-// then removes the former entries from its disk.
-type Loop struct {
+// SealLoop replaces the plain secrets of volumes and attachments by encrypted ones, in bounded entries. The
+// rows say how far it is, so a new leader goes on. A mark in the state says when there are none left; each
+// server then removes the former entries from its disk.
+//
+// It encrypts the plain secrets of rows while this server leads, once the cluster has a root key.
+// The leader starts the loop, and ends it with its leadership.
+type SealLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Keys     *keyring.Ring
 	Logger   hclog.Logger
 }
 
-// interval is the time between two steps. New secrets are encrypted before they are stored, so nothing waits
-// for a step but rows from before the first root key and from restored archives.
-const interval = 10 * time.Second
+// sealInterval is the time between two steps. New secrets are encrypted before they are stored, so nothing
+// waits for a step but rows from before the first root key and from restored archives.
+const sealInterval = 10 * time.Second
 
 // Run encrypts until ctx ends.
-func (l Loop) Run(ctx context.Context) {
+func (l SealLoop) Run(ctx context.Context) {
 	for {
 		err := l.Step(ctx)
 		// Precondition: a server is too old to know encrypted secrets.
@@ -40,14 +41,14 @@ func (l Loop) Run(ctx context.Context) {
 			l.Logger.Warn("failed to encrypt the secrets of volumes, retrying", "error", err)
 		}
 
-		if !backoff.Sleep(ctx, interval) {
+		if !backoff.Sleep(ctx, sealInterval) {
 			return
 		}
 	}
 }
 
 // Step encrypts all plain secrets, and then puts the mark. Without a root key it does nothing.
-func (l Loop) Step(ctx context.Context) error {
+func (l SealLoop) Step(ctx context.Context) error {
 	// Without a key there is nothing to encrypt with. The first one may be made later.
 	if l.Keys.Active() == "" {
 		return nil
@@ -94,7 +95,7 @@ func (l Loop) Step(ctx context.Context) error {
 }
 
 // nextRows encrypts the secrets of the next rows that have plain ones.
-func (l Loop) nextRows() (rows []*cluster.SealedRow, err error) {
+func (l SealLoop) nextRows() (rows []*cluster.SealedRow, err error) {
 	tx := l.Store.Read()
 	for v := range trust.PlainVolumes(tx) {
 		row := &cluster.SealedRow{
@@ -134,7 +135,7 @@ func (l Loop) nextRows() (rows []*cluster.SealedRow, err error) {
 }
 
 // seal encrypts secrets, none to nil.
-func (l Loop) seal(namespace, volume string, plain structs.Secrets) (*structs.Sealed, error) {
+func (l SealLoop) seal(namespace, volume string, plain structs.Secrets) (*structs.Sealed, error) {
 	if len(plain) == 0 {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package signingkeys
+package cluster
 
 import (
 	"bytes"
@@ -80,7 +80,7 @@ func (c *testCluster) run() {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		Loop{
+		SigningKeyLoop{
 			Store:       c.store,
 			Proposer:    c.raft,
 			Keys:        c.ring,
@@ -234,7 +234,7 @@ func TestLoop_WaitsForTheRootKey(t *testing.T) {
 		c.raft.Do(func() { c.raft.Proposed = structs.Unavailablef("no quorum") })
 		time.Sleep(time.Minute)
 		c.raft.Do(func() { c.raft.Proposed = nil })
-		time.Sleep(2 * afterFault)
+		time.Sleep(2 * signingAfterFault)
 		synctest.Wait()
 		if len(c.public()) != len(algorithms) {
 			t.Error("the keys were not made")
@@ -254,7 +254,7 @@ func TestLoop_WaitsUntilTheRootKeyIsOpen(t *testing.T) {
 			t.Error("there is a key that a former root key encrypts")
 		}
 		_ = c.ring.Use("root-2")
-		time.Sleep(2 * afterFault)
+		time.Sleep(2 * signingAfterFault)
 		synctest.Wait()
 		sealed := 0
 		for v := range trust.SealedValues(c.store.Read()) {
@@ -274,7 +274,7 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 		c := newCluster(t)
 		c.rotateRoot()
 		row := &cluster.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
-		l := Loop{
+		l := SigningKeyLoop{
 			Store:    c.store,
 			Proposer: c.raft,
 			Keys:     c.ring,
@@ -284,13 +284,13 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 			Logger:      hclog.NewNullLogger(),
 		}
 		for range 2 * len(algorithms) {
-			_, err := l.step(t.Context(), &use{})
+			_, err := l.step(t.Context(), &signingUse{})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		before := c.public()
-		_, err := l.step(t.Context(), &use{})
+		_, err := l.step(t.Context(), &signingUse{})
 		if err != nil || len(before) != len(algorithms) || len(c.public()) != len(before) {
 			t.Errorf("%v; there were %d keys, and are %d", err, len(before), len(c.public()))
 		}
@@ -304,14 +304,14 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 
 func TestNext_ActivatesAtOnceWithoutAKeyThatSigns(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	r := rules{now: now, rotateAfter: time.Hour}
+	r := signingRules{now: now, rotateAfter: time.Hour}
 	got, _ := r.next([]*access.SigningKey{{
 		KeyID:      "k",
 		Algorithm:  access.KeyEdDSA,
 		State:      access.KeyPublished,
 		CreateTime: now.UnixNano(),
 	}})
-	if got != (step{activate: "k"}) {
+	if got != (signingStep{activate: "k"}) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package seal_test
+package cluster_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/server/control/seal"
+	loops "berth/server/control/cluster"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/trust"
@@ -22,8 +22,8 @@ import (
 	"berth/structs/cluster"
 )
 
-// testCluster is the log and the state of one server.
-type testCluster struct {
+// sealCluster is the log and the state of one server.
+type sealCluster struct {
 	t       *testing.T
 	store   *state.Store
 	fsm     *fsm.FSM
@@ -35,7 +35,7 @@ type testCluster struct {
 }
 
 // Propose implements fsm.Proposer.
-func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (c *sealCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	if c.fail != nil {
 		return 0, nil, c.fail
 	}
@@ -45,10 +45,10 @@ func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, err
 	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
-// newCluster has volumes with plain secrets, each attached to a node.
-func newCluster(t *testing.T, volumes int) *testCluster {
+// newSealCluster has volumes with plain secrets, each attached to a node.
+func newSealCluster(t *testing.T, volumes int) *sealCluster {
 	store := state.New()
-	c := &testCluster{t: t, store: store, fsm: fsm.New(store), index: 100, keys: &keyring.Ring{}}
+	c := &sealCluster{t: t, store: store, fsm: fsm.New(store), index: 100, keys: &keyring.Ring{}}
 	for i := range volumes {
 		id := fmt.Sprintf("v%03d", i)
 		c.putVolume(id)
@@ -67,7 +67,7 @@ func newCluster(t *testing.T, volumes int) *testCluster {
 }
 
 // putVolume stores a volume with a plain secret.
-func (c *testCluster) putVolume(id string) {
+func (c *sealCluster) putVolume(id string) {
 	c.t.Helper()
 	_, err := fsm.Propose(c.t.Context(), c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
@@ -81,11 +81,11 @@ func (c *testCluster) putVolume(id string) {
 	require.NoError(c.t, err)
 }
 
-func (c *testCluster) loop() seal.Loop {
-	return seal.Loop{Store: c.store, Proposer: c, Keys: c.keys, Logger: hclog.NewNullLogger()}
+func (c *sealCluster) loop() loops.SealLoop {
+	return loops.SealLoop{Store: c.store, Proposer: c, Keys: c.keys, Logger: hclog.NewNullLogger()}
 }
 
-func (c *testCluster) addKey() {
+func (c *sealCluster) addKey() {
 	c.t.Helper()
 	before := c.entries
 	_, err := fsm.Propose(c.t.Context(), c, fsm.RootKeyAdd, keyringtest.Row("k1"))
@@ -94,7 +94,7 @@ func (c *testCluster) addKey() {
 	keyringtest.Use(c.t, c.keys, "k1")
 }
 
-func (c *testCluster) plainRows() int {
+func (c *sealCluster) plainRows() int {
 	tx := c.store.Read()
 	volumes := slices.Collect(trust.PlainVolumes(tx))
 	attachments := slices.Collect(trust.PlainAttachments(tx))
@@ -103,7 +103,7 @@ func (c *testCluster) plainRows() int {
 
 func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	const volumes = cluster.MaxSealedRows + 10
-	c := newCluster(t, volumes)
+	c := newSealCluster(t, volumes)
 	require.Equal(t, 2*volumes, c.plainRows())
 	require.NoError(t, c.loop().Step(t.Context()))
 	require.Empty(t, c.entries, "there is no key")
@@ -134,7 +134,7 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 
 // A new leader has the rows alone to know how far the former one was.
 func TestLoop_GoesOnAfterAFailure(t *testing.T) {
-	c := newCluster(t, 2)
+	c := newSealCluster(t, 2)
 	c.addKey()
 	c.fail = errors.New("no leader")
 	require.Error(t, c.loop().Step(t.Context()))
@@ -145,7 +145,7 @@ func TestLoop_GoesOnAfterAFailure(t *testing.T) {
 
 // A restored archive brings plain secrets back, and the log has them then.
 func TestLoop_PutsANewMarkAfterLaterPlainSecrets(t *testing.T) {
-	c := newCluster(t, 1)
+	c := newSealCluster(t, 1)
 	c.addKey()
 	require.NoError(t, c.loop().Step(t.Context()))
 	first := trust.SecretsMark(c.store.Read()).ModifyIndex

@@ -1,4 +1,4 @@
-package authoritykey
+package cluster
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestRun_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Loop{Store: store, Logger: hclog.NewNullLogger()}
+	l := AuthorityKeyLoop{Store: store, Logger: hclog.NewNullLogger()}
 	l.Files.Cert = next.CAFile
 	l.Files.Key = filepath.Join(t.TempDir(), "ca-key.pem")
 	pkitest.Write(t, l.Files.Key, keyPEM)

@@ -1,5 +1,4 @@
-// Package authoritykey has the cluster keep the key of its certificate authority, while this server leads.
-package authoritykey
+package cluster
 
 import (
 	"context"
@@ -25,8 +24,10 @@ const (
 	quietAttempts = 3
 )
 
-// Loop takes the authority of the files of this server into the rows.
-type Loop struct {
+// AuthorityKeyLoop takes the authority of the files of this server into the rows.
+//
+// It has the cluster keep the key of its certificate authority, while this server leads.
+type AuthorityKeyLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Keys     *keyring.Ring
@@ -37,7 +38,7 @@ type Loop struct {
 // Run stores the authority of the files of this server, if the cluster has none or if the root key that
 // encrypts its key is lost. It needs a root key, which another loop makes. It tells each fault once. The
 // files of a replaced authority are of no use.
-func (l Loop) Run(ctx context.Context) {
+func (l AuthorityKeyLoop) Run(ctx context.Context) {
 	active := trust.ActiveAuthority(l.Store.Read())
 	if active != nil && len(active.Formers) > 0 {
 		return
@@ -73,7 +74,7 @@ func (l Loop) Run(ctx context.Context) {
 	}
 }
 
-func (l Loop) store(ctx context.Context, a *pki.Authority) error {
+func (l AuthorityKeyLoop) store(ctx context.Context, a *pki.Authority) error {
 	id := pki.AuthorityID(a.Cert)
 	known := trust.ActiveAuthority(l.Store.Read())
 	if known != nil && known.ID == id {
@@ -107,7 +108,7 @@ func (l Loop) store(ctx context.Context, a *pki.Authority) error {
 // reseal stores the key of the authority that signs again, if this server cannot open the root key that
 // encrypts it: without that key no certificate is renewed, and all end within a day. It needs another root
 // key, which an operator makes. It changes nothing while the key opens.
-func (l Loop) reseal(ctx context.Context, a *pki.Authority) error {
+func (l AuthorityKeyLoop) reseal(ctx context.Context, a *pki.Authority) error {
 	place := cluster.AuthorityPlace(pki.AuthorityID(a.Cert))
 	for v := range trust.SealedValues(l.Store.Read()) {
 		if v.Place != place {
@@ -123,7 +124,7 @@ func (l Loop) reseal(ctx context.Context, a *pki.Authority) error {
 }
 
 // proposeReseal replaces the encrypted key of an authority, unless it has changed since it was read.
-func (l Loop) proposeReseal(ctx context.Context, was trust.SealedValue, a *pki.Authority) error {
+func (l AuthorityKeyLoop) proposeReseal(ctx context.Context, was trust.SealedValue, a *pki.Authority) error {
 	keyPEM, err := a.KeyPEM()
 	if err != nil {
 		return err

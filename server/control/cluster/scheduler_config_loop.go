@@ -1,4 +1,4 @@
-package schedconfig
+package cluster
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 	"berth/structs/cluster"
 )
 
-// Loop stores the configuration of the scheduler that the server's own configuration has, if none is stored.
-type Loop struct {
+// SchedulerConfigLoop stores the configuration of the scheduler that the server's own configuration has, if
+// none is stored.
+type SchedulerConfigLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
@@ -23,7 +24,7 @@ type Loop struct {
 }
 
 // Run ends once a configuration is stored, or with ctx.
-func (s Loop) Run(ctx context.Context) {
+func (s SchedulerConfigLoop) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return

@@ -1,4 +1,4 @@
-package signingkeys
+package cluster
 
 import (
 	"fmt"
@@ -89,7 +89,7 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 			}
 			if c.kept {
 				cl.end("a")
-				time.Sleep(lookEvery + 2*longestPause)
+				time.Sleep(signingLookEvery + 2*longestSigningPause)
 				synctest.Wait()
 				if has(first) {
 					t.Errorf("%s: the key is kept after the end of the allocation", name)
@@ -102,7 +102,7 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 // Tasks that run for ever do not fill the table of keys: the oldest key goes.
 func TestNext_BoundsTheKeysThatAreKept(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	r := rules{now: now, rotateAfter: time.Hour, needed: func(*access.SigningKey) bool { return true }}
+	r := signingRules{now: now, rotateAfter: time.Hour, needed: func(*access.SigningKey) bool { return true }}
 	keys := []*access.SigningKey{{
 		KeyID: "active", Algorithm: access.KeyEdDSA, State: access.KeyActive, CreateTime: now.UnixNano(),
 	}, {
@@ -115,7 +115,7 @@ func TestNext_BoundsTheKeysThatAreKept(t *testing.T) {
 		})
 	}
 	got, _ := r.next(keys)
-	if got != (step{}) {
+	if got != (signingStep{}) {
 		t.Errorf("%d keys: got %+v", keptRetired, got)
 	}
 
@@ -123,7 +123,7 @@ func TestNext_BoundsTheKeysThatAreKept(t *testing.T) {
 	oldest.KeyID = "oldest"
 	oldest.RetireTime--
 	got, _ = r.next(slices.Insert(slices.Clone(keys), 5, &oldest))
-	if got != (step{remove: "oldest"}) {
+	if got != (signingStep{remove: "oldest"}) {
 		t.Errorf("one more: got %+v", got)
 	}
 }

@@ -1,5 +1,4 @@
-// Package gauges reports on the leader how many rows are in each state, and how many calls of plugins wait.
-package gauges
+package cluster
 
 import (
 	"context"
@@ -10,7 +9,6 @@ import (
 
 	"berth/internal/backoff"
 	"berth/internal/telemetry"
-	"berth/server/control/gauges/dialect"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi/drifts"
@@ -21,28 +19,30 @@ import (
 	"berth/structs/storage"
 )
 
-// Loop reports the number of rows in each state. When it ends it sets every gauge that it set to 0, so that
-// the sum over all servers counts each row once.
-type Loop struct {
+// GaugeLoop reports the number of rows in each state. When it ends it sets every gauge that it set to 0, so
+// that the sum over all servers counts each row once.
+//
+// It reports on the leader how many rows are in each state, and how many calls of plugins wait.
+type GaugeLoop struct {
 	Store *state.Store
 	Calls *workqueue.Loads // of the loop of the controllers, whose groups are plugins
 }
 
-// Interval is the time between two counts of the rows.
-const Interval = 10 * time.Second
+// GaugeInterval is the time between two counts of the rows.
+const GaugeInterval = 10 * time.Second
 
 // answerTime is how long Run waits for the loads of the calls.
 const answerTime = time.Second
 
 // Run reports until ctx ends.
-func (l Loop) Run(ctx context.Context) {
-	published := &dialect.Published{}
+func (l GaugeLoop) Run(ctx context.Context) {
+	published := &DialectGauges{}
 	defer telemetry.Gauges(published.Gauges)()
 
 	reported := gauges{}
 	defer func() { reported.zeroUnless(nil) }()
 	for {
-		next := time.Now().Add(Interval)
+		next := time.Now().Add(GaugeInterval)
 		now := gauges{}
 		tx := l.Store.Read()
 		now.report(state.CountTotals(tx))
@@ -60,7 +60,7 @@ func (l Loop) Run(ctx context.Context) {
 }
 
 // loads returns the loads of the calls by plugin. Just after the begin of a leadership there may be none yet.
-func (l Loop) loads(ctx context.Context) map[string]workqueue.Load {
+func (l GaugeLoop) loads(ctx context.Context) map[string]workqueue.Load {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	loads, _ := l.Calls.Read(ctx)

@@ -1,11 +1,12 @@
-// Package schedconfig has the block of a server with the first configuration of the scheduler, which the
-// first leader stores.
-package schedconfig
+package cluster
 
 import "berth/structs/cluster"
 
 // SchedulerSettings are the `default_scheduler_config` block of a server. A setting that it leaves out has
 // its default.
+//
+// It has the block of a server with the first configuration of the scheduler, which the
+// first leader stores.
 type SchedulerSettings struct {
 	Algorithm              string     `hcl:"scheduler_algorithm"`
 	MemoryOversubscription bool       `hcl:"memory_oversubscription_enabled"`

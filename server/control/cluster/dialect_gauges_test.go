@@ -1,4 +1,4 @@
-package dialect
+package cluster
 
 import (
 	"fmt"
@@ -15,14 +15,14 @@ import (
 	"berth/structs"
 )
 
-// world is a state and its published values.
-type world struct {
+// dialectWorld is a state and its published values.
+type dialectWorld struct {
 	t     *testing.T
 	store *state.Store
 	raft  *endpointstest.FakeRaft
 }
 
-func newWorld(t *testing.T, change func(*telemetry.Config)) *world {
+func newDialectWorld(t *testing.T, change func(*telemetry.Config)) *dialectWorld {
 	cfg := telemetry.DefaultConfig()
 	cfg.DisableHostname = true
 	if change != nil {
@@ -34,10 +34,10 @@ func newWorld(t *testing.T, change func(*telemetry.Config)) *world {
 	}
 	t.Cleanup(sinks.Close)
 	store := state.New()
-	return &world{t, store, &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100}}
+	return &dialectWorld{t, store, &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100}}
 }
 
-func put[P any](w *world, c fsm.Command[P], payload *P) {
+func put[P any](w *dialectWorld, c fsm.Command[P], payload *P) {
 	w.t.Helper()
 	_, err := fsm.Propose(w.t.Context(), w.raft, c, payload)
 	if err != nil {
@@ -46,7 +46,7 @@ func put[P any](w *world, c fsm.Command[P], payload *P) {
 }
 
 // addJob stores a job with one group for each count, and an evaluation.
-func (w *world) addJob(j *structs.Job, eval *structs.Evaluation, groups ...string) {
+func (w *dialectWorld) addJob(j *structs.Job, eval *structs.Evaluation, groups ...string) {
 	w.t.Helper()
 	j.Namespace = structs.DefaultNamespace
 	j.Type = structs.JobService
@@ -64,8 +64,8 @@ func (w *world) addJob(j *structs.Job, eval *structs.Evaluation, groups ...strin
 }
 
 // values counts and returns the values by name, with the values of their labels.
-func (w *world) values() (found map[string]float64, leftOut int) {
-	p := &Published{}
+func (w *dialectWorld) values() (found map[string]float64, leftOut int) {
+	p := &DialectGauges{}
 	p.Gauges(func(telemetry.Gauge) { w.t.Error("there is a value before the first count") })
 	leftOut = p.Count(w.store.Read())
 	found = map[string]float64{}
@@ -79,7 +79,7 @@ func (w *world) values() (found map[string]float64, leftOut int) {
 	return found, leftOut
 }
 
-func (w *world) want(want map[string]float64) {
+func (w *dialectWorld) want(want map[string]float64) {
 	w.t.Helper()
 	found, leftOut := w.values()
 	for name, value := range want {
@@ -94,7 +94,7 @@ func (w *world) want(want map[string]float64) {
 }
 
 func TestCount_TellsOfJobsEvaluationsAndNodes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newDialectWorld(t, nil)
 	node := &structs.Node{ID: "n", SecretID: "s", Name: "n", Status: structs.NodeReady}
 	node.NodeResources = &structs.NodeResources{
 		CPU:    structs.NodeCPUResources{CpuShares: 100000},
@@ -153,33 +153,33 @@ func TestCount_TellsOfJobsEvaluationsAndNodes(t *testing.T) {
 func TestCount_LeavesOutDispatchedJobsAndThoseBeyondTheBound(t *testing.T) {
 	child := func() *structs.Job { return &structs.Job{ID: "j/dispatch-7", ParentID: "j", Dispatched: true} }
 	const summary = "nomad.nomad.job_summary.running dispatch_id=7 job=j/dispatch-7 namespace=default parent_id=j task_group=g"
-	w := newWorld(t, nil)
+	w := newDialectWorld(t, nil)
 	w.addJob(child(), nil, "g")
 	w.want(map[string]float64{summary: 0})
 
-	w = newWorld(t, func(c *telemetry.Config) { c.DisableDispatchedJobSummaryMetrics = true })
+	w = newDialectWorld(t, func(c *telemetry.Config) { c.DisableDispatchedJobSummaryMetrics = true })
 	w.addJob(child(), nil, "g")
 	found, _ := w.values()
 	if _, has := found[summary]; has {
 		t.Errorf("got %s", summary)
 	}
 
-	w = newWorld(t, nil)
+	w = newDialectWorld(t, nil)
 	var groups []string
 	for i := range 1000 {
 		groups = append(groups, fmt.Sprint("g", i))
 	}
-	for i := range MostGroups/1000 + 1 {
+	for i := range MostDialectGroups/1000 + 1 {
 		w.addJob(&structs.Job{ID: fmt.Sprint("j", i)}, nil, groups...)
 	}
 	found, leftOut := w.values()
-	if leftOut != 1000 || len(found) < 7*MostGroups || len(found) > 7*MostGroups+100 {
+	if leftOut != 1000 || len(found) < 7*MostDialectGroups || len(found) > 7*MostDialectGroups+100 {
 		t.Errorf("%d values, and %d groups are left out", len(found), leftOut)
 	}
 }
 
 func TestCount_CostsNothingWithoutNamesOfTheDialect(t *testing.T) {
-	w := newWorld(t, func(c *telemetry.Config) { c.DialectNames = false })
+	w := newDialectWorld(t, func(c *telemetry.Config) { c.DialectNames = false })
 	w.addJob(&structs.Job{ID: "web"}, nil, "a")
 	if found, _ := w.values(); len(found) != 0 {
 		t.Errorf("got %v", found)

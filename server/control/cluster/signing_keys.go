@@ -1,10 +1,4 @@
-// Package signingkeys has the cluster hold keys with which it signs the identities of workloads, while this
-// server leads. It makes the first keys, and replaces them when they are old, and after an operator has made
-// another root key.
-//
-// A key is published before it signs, and it is published until the last identity that it signed has ended.
-// So whoever verifies identities knows their keys, also with the answer of an earlier request.
-package signingkeys
+package cluster
 
 import (
 	"context"
@@ -26,16 +20,24 @@ import (
 )
 
 const (
-	// longestPause bounds the wait for the next step: the cluster time may be stepped meanwhile.
-	longestPause = time.Minute
-	// afterFault is the pause after a step that failed. The root key is opened soon after its row is stored.
-	afterFault = time.Second
-	// keptChanges is the number of changed rows that are kept between two looks.
-	keptChanges = 64
+	// longestSigningPause bounds the wait for the next step: the cluster time may be stepped meanwhile.
+	longestSigningPause = time.Minute
+	// signingAfterFault is the pause after a step that failed. The root key is opened soon after its row is
+	// stored.
+	signingAfterFault = time.Second
+	// keptSigningChanges is the number of changed rows that are kept between two looks.
+	keptSigningChanges = 64
 )
 
-// Loop makes, replaces and removes the signing keys.
-type Loop struct {
+// SigningKeyLoop makes, replaces and removes the signing keys.
+//
+// It has the cluster hold keys with which it signs the identities of workloads, while this
+// server leads. It makes the first keys, and replaces them when they are old, and after an operator has made
+// another root key.
+//
+// A key is published before it signs, and it is published until the last identity that it signed has ended.
+// So whoever verifies identities knows their keys, also with the answer of an earlier request.
+type SigningKeyLoop struct {
 	Store       *state.Store
 	Proposer    fsm.Proposer
 	Keys        *keyring.Ring  // encrypts the private parts
@@ -45,14 +47,15 @@ type Loop struct {
 }
 
 // Run keeps the keys until ctx ends. It tells each fault once.
-func (l Loop) Run(ctx context.Context) {
-	feed := l.Store.Subscribe(keptChanges, schema.SigningKeyRows, schema.RootKeyRows) // before the first read
+func (l SigningKeyLoop) Run(ctx context.Context) {
+	// The subscription is before the first read.
+	feed := l.Store.Subscribe(keptSigningChanges, schema.SigningKeyRows, schema.RootKeyRows)
 	defer feed.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 
 	told := ""
-	used := &use{}
+	used := &signingUse{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,15 +81,15 @@ func (l Loop) Run(ctx context.Context) {
 }
 
 // step takes a step that is due and returns how long to wait for the next one.
-func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err error) {
+func (l SigningKeyLoop) step(ctx context.Context, used *signingUse) (wait time.Duration, err error) {
 	tx := l.Store.Read()
 	root := trust.ActiveRootKey(tx)
 	// Without a root key there is nothing to encrypt with.
 	if root == nil {
-		return longestPause, nil
+		return longestSigningPause, nil
 	}
 
-	r := rules{
+	r := signingRules{
 		now:         l.Clock.Now(),
 		clock:       l.Clock,
 		rotateAfter: l.RotateAfter,
@@ -94,18 +97,18 @@ func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err erro
 		needed:      func(k *access.SigningKey) bool { return used.needs(tx, k) },
 	}
 	s, wait := r.next(slices.Collect(signkeys.Keys(tx)))
-	if s == (step{}) {
+	if s == (signingStep{}) {
 		return wait, nil
 	}
 	err = l.take(ctx, s, root.KeyID)
 	if err != nil {
-		return afterFault, err
+		return signingAfterFault, err
 	}
 	return 0, nil
 }
 
 // take takes a step.
-func (l Loop) take(ctx context.Context, s step, rootID string) error {
+func (l SigningKeyLoop) take(ctx context.Context, s signingStep, rootID string) error {
 	now := l.Clock.Now().UnixNano()
 	switch {
 	case s.add != "":
@@ -126,7 +129,7 @@ func (l Loop) take(ctx context.Context, s step, rootID string) error {
 }
 
 // add makes a key.
-func (l Loop) add(ctx context.Context, algorithm, rootID string) error {
+func (l SigningKeyLoop) add(ctx context.Context, algorithm, rootID string) error {
 	if l.Keys.Active() != rootID {
 		return structs.Unavailablef("this server has not opened root key %s yet", rootID)
 	}

@@ -1,4 +1,4 @@
-package tokenends_test
+package cluster_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/server/clock"
-	"berth/server/tokenends"
+	loops "berth/server/control/cluster"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
@@ -21,17 +21,17 @@ import (
 	"berth/structs/cluster"
 )
 
-// world is a leader with tokens.
-type world struct {
+// tokenWorld is a leader with tokens.
+type tokenWorld struct {
 	t     *testing.T
 	store *state.Store
 	raft  *endpointstest.FakeRaft
 	begun time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newTokenWorld(t *testing.T) *tokenWorld {
 	store := state.New()
-	return &world{
+	return &tokenWorld{
 		t:     t,
 		store: store,
 		raft:  &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100},
@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	}
 }
 
-func (w *world) put(accessor string, life time.Duration) {
+func (w *tokenWorld) put(accessor string, life time.Duration) {
 	w.t.Helper()
 	change := &access.TokenChange{Now: w.begun.UnixNano(), Token: &access.Token{
 		AccessorID: accessor,
@@ -53,7 +53,7 @@ func (w *world) put(accessor string, life time.Duration) {
 	}
 }
 
-func (w *world) wantTokens(want int) {
+func (w *tokenWorld) wantTokens(want int) {
 	w.t.Helper()
 	synctest.Wait()
 	got := 0
@@ -66,10 +66,10 @@ func (w *world) wantTokens(want int) {
 }
 
 // run runs the expirer by a cluster time. stop ends it and waits.
-func (w *world) run(at *clock.Cluster) (stop func()) {
+func (w *tokenWorld) run(at *clock.Cluster) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
-	expirer := tokenends.Expirer{
+	expirer := loops.TokenExpirer{
 		Store:    w.store,
 		Proposer: w.raft,
 		Now:      time.Now,
@@ -87,7 +87,7 @@ func (w *world) run(at *clock.Cluster) (stop func()) {
 // A wall clock that is ahead deletes no row of a token. Requests with it are denied by that clock.
 func TestExpirer_KeepsTokensByAWallClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newTokenWorld(t)
 		row := &cluster.ClusterTime{Time: w.begun.Add(-30 * time.Hour).UnixNano()}
 		row.ModifyIndex = 1
 		at := clock.New(boottime.Monotonic(), func() *cluster.ClusterTime { return row })
@@ -105,7 +105,7 @@ func TestExpirer_KeepsTokensByAWallClockThatIsAhead(t *testing.T) {
 // and after an entry that could not be written.
 func TestExpirer_DeletesTokensAtTheirEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newTokenWorld(t)
 		w.put("late", 2*time.Hour)
 		defer w.run(nil)()
 		w.put("soon", time.Hour)

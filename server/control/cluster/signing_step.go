@@ -1,4 +1,4 @@
-package signingkeys
+package cluster
 
 import (
 	"cmp"
@@ -15,15 +15,15 @@ var algorithms = []string{access.KeyEdDSA, access.KeyRS256}
 // keptRetired bounds the retired keys of an algorithm that are kept for tasks that run for long.
 const keptRetired = 16
 
-// step is a change of the keys. One of its fields is set, or none if nothing is due.
-type step struct {
+// signingStep is a change of the keys. One of its fields is set, or none if nothing is due.
+type signingStep struct {
 	add      string // the algorithm of a new key
 	activate string // the ID of a published key
 	remove   string // the ID of a retired key
 }
 
-// rules decide when a step is due.
-type rules struct {
+// signingRules decide when a step is due.
+type signingRules struct {
 	now         time.Time
 	clock       *clock.Cluster // that of now
 	rotateAfter time.Duration
@@ -34,23 +34,25 @@ type rules struct {
 }
 
 // next returns the next step that is due, and else the time until one is.
-func (r rules) next(keys []*access.SigningKey) (s step, wait time.Duration) {
-	wait = longestPause
+func (r signingRules) next(keys []*access.SigningKey) (s signingStep, wait time.Duration) {
+	wait = longestSigningPause
 	for _, algorithm := range algorithms {
 		due, left := r.nextOf(algorithm, keys)
-		if due != (step{}) {
+		if due != (signingStep{}) {
 			return due, 0
 		}
 		wait = min(wait, left)
 	}
-	return step{}, wait
+	return signingStep{}, wait
 }
 
 // nextOf is next for the keys of one algorithm.
-func (r rules) nextOf(algorithm string, keys []*access.SigningKey) (s step, wait time.Duration) {
+func (r signingRules) nextOf(
+	algorithm string, keys []*access.SigningKey,
+) (s signingStep, wait time.Duration) {
 	var active, published *access.SigningKey
 	var retired []*access.SigningKey
-	wait = longestPause
+	wait = longestSigningPause
 	for _, k := range keys {
 		if k.Algorithm != algorithm {
 			continue
@@ -74,7 +76,7 @@ func (r rules) nextOf(algorithm string, keys []*access.SigningKey) (s step, wait
 		case left > 0:
 			wait = min(wait, left)
 		case tooMany || !r.needed(k):
-			return step{remove: k.KeyID}, 0
+			return signingStep{remove: k.KeyID}, 0
 		}
 	}
 
@@ -83,20 +85,20 @@ func (r rules) nextOf(algorithm string, keys []*access.SigningKey) (s step, wait
 		left := r.until(published.CreateTime, access.KeyPublishTime)
 		// Without a key that signs, nobody waits for the former one to leave the caches.
 		if left <= 0 || active == nil {
-			return step{activate: published.KeyID}, 0
+			return signingStep{activate: published.KeyID}, 0
 		}
-		return step{}, min(wait, left)
+		return signingStep{}, min(wait, left)
 	case active == nil || active.CreateIndex < r.rootIndex:
-		return step{add: algorithm}, 0
+		return signingStep{add: algorithm}, 0
 	}
 	left := r.until(active.CreateTime, r.rotateAfter)
 	if left <= 0 {
-		return step{add: algorithm}, 0
+		return signingStep{add: algorithm}, 0
 	}
-	return step{}, min(wait, left)
+	return signingStep{}, min(wait, left)
 }
 
 // until returns the time that is left until an age is reached.
-func (r rules) until(begin int64, age time.Duration) time.Duration {
+func (r signingRules) until(begin int64, age time.Duration) time.Duration {
 	return time.Unix(0, r.clock.Corrected(begin)).Add(age).Sub(r.now)
 }
