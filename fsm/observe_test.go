@@ -16,7 +16,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/fastjson"
-	"berth/server/events/rows"
+	"berth/server/events"
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
@@ -31,7 +31,7 @@ type watching struct {
 	events  []string
 }
 
-func (w *watching) Observes(table string) bool { return rows.Maker{}.Makes(table) }
+func (w *watching) Observes(table string) bool { return events.RowMaker{}.Makes(table) }
 
 func (w *watching) Restored(uint64) {}
 
@@ -63,7 +63,7 @@ func (w *watching) follow(c fsm.Change) {
 	}
 
 	var encoder fastjson.Encoder
-	for _, m := range (rows.Maker{}).Make(c) {
+	for _, m := range (events.RowMaker{}).Make(c) {
 		if !slices.Contains(event.Types[m.Topic], m.Type) {
 			w.t.Fatalf("%s makes an event of type %s, which topic %s does not have", c.Command, m.Type, m.Topic)
 		}

@@ -29,7 +29,6 @@ import (
 	"berth/server/control"
 	"berth/server/control/workqueue"
 	"berth/server/events"
-	"berth/server/forget"
 	"berth/server/gossip"
 	"berth/server/keys"
 	"berth/server/leases"
@@ -85,7 +84,7 @@ type Server struct {
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader
 	restoring sync.Mutex    // held during a restore
-	forget    *forget.Loop
+	forget    *plainEntryLoop
 	waits     atomic.Pointer[error] // see Waits
 	began     time.Time
 }
@@ -168,7 +167,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.nodes = nodeconn.NewSessions(peerServers{s})
 	s.autopilot = autopilot.New(autopilotDeps(s))
 	s.Backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)
-	s.forget = &forget.Loop{
+	s.forget = &plainEntryLoop{
 		Store:   s.store,
 		Raft:    s.consensus.Raft,
 		Reload:  s.consensus.reload,
@@ -360,7 +359,7 @@ func (s *Server) Member() *cluster.AgentMember {
 // Store returns the server's state; for readers only.
 func (s *Server) Store() *state.Store { return s.store }
 
-// Stats returns Raft's own counters, and the index of forget.Loop, for `agent self`.
+// Stats returns Raft's own counters, and the index of plainEntryLoop, for `agent self`.
 func (s *Server) Stats() map[string]string {
 	stats := s.consensus.Stats()
 	stats["secrets_removed_to"] = strconv.FormatUint(s.forget.Done(), 10)

@@ -6,7 +6,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/operator"
 	"berth/internal/fastjson"
-	"berth/server/events/rows"
+	"berth/server/events"
 )
 
 // snapshotStateCommand returns "berth operator snapshot state".
@@ -36,7 +36,7 @@ func snapshotState(ctx context.Context, c *command.Call) error {
 
 	var e fastjson.Encoder
 	var line []byte
-	for m := range rows.All(store.Read()) {
+	for m := range events.MakeAll(store.Read()) {
 		line, err = m.AppendPayload(line[:0], &e)
 		if err != nil {
 			return err

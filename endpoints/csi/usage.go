@@ -12,7 +12,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/internal/mvcc"
-	"berth/server/nodeconn/nodeusage"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/health"
@@ -59,7 +59,7 @@ func (p Usages) List(
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			usages, err := nodeusage.Ask(ctx, p.Nodes, id, nodes[id])
+			usages, err := nodeconn.AskUsage(ctx, p.Nodes, id, nodes[id])
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -73,7 +73,7 @@ func (p Usages) List(
 
 	slices.SortFunc(resp.Usages, func(a, b *storage.VolumeUsage) int {
 		return cmp.Or(
-			storage.CompareUsageKeys(nodeusage.KeyOf(a), nodeusage.KeyOf(b)),
+			storage.CompareUsageKeys(nodeconn.UsageKeyOf(a), nodeconn.UsageKeyOf(b)),
 			strings.Compare(a.NodeID, b.NodeID))
 	})
 	slices.Sort(resp.Warnings)

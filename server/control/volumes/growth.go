@@ -15,7 +15,6 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/wallclock"
 	"berth/server/nodeconn"
-	"berth/server/nodeconn/nodeusage"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/quotas"
@@ -114,7 +113,7 @@ func (l GrowthLoop) ask(
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			usages, err := nodeusage.Ask(ctx, l.Nodes, id, nodes[id])
+			usages, err := nodeconn.AskUsage(ctx, l.Nodes, id, nodes[id])
 			if err != nil {
 				l.Logger.Debug("node does not tell the use of its volumes", "node_id", id, "error", err)
 			}
@@ -122,7 +121,7 @@ func (l GrowthLoop) ask(
 			mu.Lock()
 			defer mu.Unlock()
 			for _, u := range usages {
-				k := nodeusage.KeyOf(u)
+				k := nodeconn.UsageKeyOf(u)
 				known := fullest[k]
 				if known == nil || known.Bytes.Percent() < u.Bytes.Percent() {
 					fullest[k] = u

@@ -1,5 +1,4 @@
-// Package forget removes the log entries and the snapshots of a server that may have secrets in plain text.
-package forget
+package server
 
 import (
 	"context"
@@ -16,9 +15,9 @@ import (
 	"berth/structs"
 )
 
-// Loop removes from the disk of one server, leader or not, all entries up to cluster.SecretsMark. A file in
-// the data directory has the index up to which this was done.
-type Loop struct {
+// plainEntryLoop removes from the disk of one server, leader or not, all entries up to cluster.SecretsMark. A
+// file in the data directory has the index up to which this was done.
+type plainEntryLoop struct {
 	Store   *state.Store
 	Raft    *raft.Raft
 	Reload  func(change func(*raft.ReloadableConfig)) error // the settings of Raft
@@ -34,10 +33,10 @@ type Loop struct {
 const pause = 2 * time.Second
 
 // Done returns the index up to which entries and snapshots were removed, 0 for none.
-func (l *Loop) Done() uint64 { return l.done.Load() }
+func (l *plainEntryLoop) Done() uint64 { return l.done.Load() }
 
 // Run removes until ctx ends.
-func (l *Loop) Run(ctx context.Context) {
+func (l *plainEntryLoop) Run(ctx context.Context) {
 	done, err := raftfiles.Forgotten(l.DataDir)
 	if err != nil {
 		l.Logger.Warn("removing old log entries again", "error", err)
@@ -78,7 +77,7 @@ func (l *Loop) Run(ctx context.Context) {
 
 // remove takes a snapshot and deletes all older ones, and every segment of the log with an entry up to the
 // index. It reports whether nothing of them is left: entries that are not applied yet stay.
-func (l *Loop) remove(index uint64) (bool, error) {
+func (l *plainEntryLoop) remove(index uint64) (bool, error) {
 	leave, err := l.Enter()
 	if err != nil {
 		return false, err
@@ -106,7 +105,7 @@ func (l *Loop) remove(index uint64) (bool, error) {
 
 // compact takes a snapshot, and deletes every entry in it from the log. Raft keeps TrailingLogs of them
 // otherwise.
-func (l *Loop) compact() error {
+func (l *plainEntryLoop) compact() error {
 	var usual uint64
 	err := l.Reload(func(rc *raft.ReloadableConfig) {
 		usual = rc.TrailingLogs

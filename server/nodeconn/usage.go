@@ -1,29 +1,28 @@
-// Package nodeusage asks nodes for the use of their volumes, which no server stores.
-package nodeusage
+package nodeconn
 
 import (
 	"context"
 	"slices"
 	"time"
 
-	"berth/server/nodeconn"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 // limit bounds the call of one node, which measures nothing.
-const limit = 2 * time.Second
+const usageTimeout = 2 * time.Second
 
-// Ask asks one node about volumes. It believes the node about these only, and takes one answer for each.
-func Ask(
-	ctx context.Context, nodes nodeconn.Caller, nodeID string, keys []storage.UsageKey,
+// AskUsage asks one node for the use of volumes, which no server stores. It believes the node about these
+// only, and takes one answer for each.
+func AskUsage(
+	ctx context.Context, nodes Caller, nodeID string, keys []storage.UsageKey,
 ) ([]*storage.VolumeUsage, error) {
-	to := nodeconn.Target{
+	to := Target{
 		Nodes: nodes,
 		IDs:   []string{nodeID},
-		Limit: limit,
+		Limit: usageTimeout,
 	}
-	resp, err := nodeconn.Call(ctx, to, storage.NodeUsage, &storage.NodeUsageRequest{Volumes: keys})
+	resp, err := Call(ctx, to, storage.NodeUsage, &storage.NodeUsageRequest{Volumes: keys})
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +34,10 @@ func Ask(
 
 	var list []*storage.VolumeUsage
 	for _, u := range resp.Usages {
-		if u == nil || !asked[KeyOf(u)] {
+		if u == nil || !asked[UsageKeyOf(u)] {
 			continue
 		}
-		asked[KeyOf(u)] = false
+		asked[UsageKeyOf(u)] = false
 		u.NodeID = nodeID
 		u.Error = structs.Cut(u.Error, structs.MaxText)
 		u.Mounts = bounded(u.Mounts)
@@ -51,8 +50,8 @@ func Ask(
 	return list, nil
 }
 
-// KeyOf returns the volume of a usage.
-func KeyOf(u *storage.VolumeUsage) storage.UsageKey {
+// UsageKeyOf returns the volume of a usage.
+func UsageKeyOf(u *storage.VolumeUsage) storage.UsageKey {
 	return storage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
 }
 

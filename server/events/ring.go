@@ -1,10 +1,4 @@
-// Package ring keeps the newest events of one server in bounded memory and gives them to readers. It knows
-// no tables: a Maker makes the events of changed rows.
-//
-// The way of a write only appends the pointers of its rows here. The first reader that gets to an entry has
-// its events made, and each payload is encoded once, for the first reader that wants it. So a write does not
-// wait for a reader, and without readers no event is made.
-package ring
+package events
 
 import (
 	"context"
@@ -59,8 +53,8 @@ type Ring struct {
 	waiting  int           // readers that wait for news, or let more come
 }
 
-// New returns an empty ring.
-func New(s Settings, m Maker) *Ring { return &Ring{settings: s, maker: m} }
+// NewRing returns an empty ring.
+func NewRing(s Settings, m Maker) *Ring { return &Ring{settings: s, maker: m} }
 
 // Observes implements fsm.Observer.
 func (r *Ring) Observes(table string) bool { return r.settings.EventBroker && r.maker.Makes(table) }

@@ -1,11 +1,10 @@
-package rows
+package events
 
 import (
 	"cmp"
 	"slices"
 
 	"berth/fsm"
-	"berth/server/events/ring"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -26,7 +25,7 @@ var tagTypes = map[string]string{
 }
 
 // version has the events of the tags of a version. All else that changes a version is an event of the job.
-func version(c change[structs.Job]) []ring.Made {
+func version(c change[structs.Job]) []Made {
 	kind := tagTypes[c.command]
 	if kind == "" {
 		return nil
@@ -40,7 +39,7 @@ func version(c change[structs.Job]) []ring.Made {
 	})
 }
 
-func job(c change[structs.Job]) []ring.Made {
+func job(c change[structs.Job]) []Made {
 	j := c.row()
 	if tagTypes[c.command] != "" {
 		return nil // that of the version tells it
@@ -59,7 +58,7 @@ func job(c change[structs.Job]) []ring.Made {
 	})
 }
 
-func evaluation(c change[structs.Evaluation]) []ring.Made {
+func evaluation(c change[structs.Evaluation]) []Made {
 	e := c.row()
 	return one(c, "Evaluation", event.Event{
 		Topic:      event.Evaluation,
@@ -79,7 +78,7 @@ var allocTypes = map[string]string{
 }
 
 // allocation has the events of an allocation, and of the services that it offers.
-func allocation(c change[structs.Allocation]) []ring.Made {
+func allocation(c change[structs.Allocation]) []Made {
 	a := c.row()
 	made := shown(c, "Allocation", event.Event{
 		Topic:      event.Allocation,
@@ -97,7 +96,7 @@ func allocation(c change[structs.Allocation]) []ring.Made {
 }
 
 // services has the events of the services that an allocation offers, or no longer offers.
-func services(c change[structs.Allocation]) (made []ring.Made) {
+func services(c change[structs.Allocation]) (made []Made) {
 	before := offered(c.before)
 	now := offered(c.now)
 	for _, old := range before {
@@ -131,7 +130,7 @@ func find(list []*structs.ServiceInstance, id string) *structs.ServiceInstance {
 
 // service makes the event of a service of an allocation. The datacenter is a fact about the node, which the
 // row does not have, so it is empty.
-func service(a *structs.Allocation, before, now *structs.ServiceInstance) ring.Made {
+func service(a *structs.Allocation, before, now *structs.ServiceInstance) Made {
 	c := change[structs.ServiceInstance]{before: before, now: now}
 	kind := "ServiceRegistration"
 	if c.isGone() {
@@ -157,7 +156,7 @@ var deploymentTypes = map[string]string{
 	fsm.PlanApply.Name:          "PlanResult",
 }
 
-func deployment(c change[structs.Deployment]) []ring.Made {
+func deployment(c change[structs.Deployment]) []Made {
 	d := c.row()
 	const other = "DeploymentStatusUpdate"
 	return one(c, "Deployment", event.Event{

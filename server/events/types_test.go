@@ -1,4 +1,4 @@
-package rows_test
+package events_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package rows
+package events
 
 // reasons has a reason for types of events of berth's own, where neither the row nor the command tells one.
 var reasons = map[string]string{

@@ -1,11 +1,10 @@
-package rows
+package events
 
 import (
 	"cmp"
 	"fmt"
 
 	"berth/fsm"
-	"berth/server/events/ring"
 	"berth/structs"
 	"berth/structs/event"
 	"berth/structs/storage"
@@ -14,7 +13,7 @@ import (
 // The first filter key of an event about a volume is the ID of the volume: rights name it.
 
 // volume has the event of a volume, and that of its operation in flight.
-func volume(c change[structs.CSIVolume]) []ring.Made {
+func volume(c change[structs.CSIVolume]) []Made {
 	v := c.row()
 	e := event.Event{
 		Topic:      event.CSIVolume,
@@ -98,7 +97,7 @@ func pendingOn(a *structs.CSIAttachment) *pending {
 }
 
 // operations has the event of an operation that has begun, failed or ended. A row that is gone has none.
-func operations(before, now *pending) []ring.Made {
+func operations(before, now *pending) []Made {
 	if now == nil {
 		return nil
 	}
@@ -155,7 +154,7 @@ func operationReason(kind string, before, now *pending) string {
 	return failure(now.LastError)
 }
 
-func plugin(c change[structs.CSIPluginRow]) []ring.Made {
+func plugin(c change[structs.CSIPluginRow]) []Made {
 	p := c.row()
 	return one(c, "Plugin", event.Event{
 		Topic:      event.CSIPlugin,
@@ -165,7 +164,7 @@ func plugin(c change[structs.CSIPluginRow]) []ring.Made {
 	})
 }
 
-func instance(c change[structs.CSIPluginInstance]) []ring.Made {
+func instance(c change[structs.CSIPluginInstance]) []Made {
 	i := c.row()
 	kind := "InstanceUpdated"
 	switch {
@@ -213,7 +212,7 @@ var releases = map[string]string{
 	fsm.Reap.Name:             "the allocation has ended and was deleted",
 }
 
-func claim(c change[structs.CSIClaim]) []ring.Made {
+func claim(c change[structs.CSIClaim]) []Made {
 	k := c.row()
 	e := event.Event{
 		Topic:      event.Claim,
@@ -240,7 +239,7 @@ func claim(c change[structs.CSIClaim]) []ring.Made {
 	return one(c, "Claim", e)
 }
 
-func attachment(c change[structs.CSIAttachment]) []ring.Made {
+func attachment(c change[structs.CSIAttachment]) []Made {
 	a := c.row()
 	kind := "AttachmentUpdated"
 	reason := ""
@@ -270,7 +269,7 @@ func attachment(c change[structs.CSIAttachment]) []ring.Made {
 	return append(made, operations(pendingOn(c.before), pendingOn(c.now))...)
 }
 
-func volumeSnapshot(c change[storage.VolumeSnapshot]) []ring.Made {
+func volumeSnapshot(c change[storage.VolumeSnapshot]) []Made {
 	s := c.row()
 	kind := "SnapshotUpdated"
 	reason := cmp.Or(s.Reason, failure(s.LastError))

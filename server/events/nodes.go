@@ -1,18 +1,17 @@
-package rows
+package events
 
 import (
 	"cmp"
 	"fmt"
 
 	"berth/fsm"
-	"berth/server/events/ring"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
 	"berth/structs/event"
 )
 
-func node(c change[structs.Node]) []ring.Made {
+func node(c change[structs.Node]) []Made {
 	n := c.row()
 	return one(c, "Node", event.Event{
 		Topic:      event.Node,
@@ -48,7 +47,7 @@ func nodeReason(c change[structs.Node]) string {
 	return n.Events[newest].Message
 }
 
-func nodePool(c change[cluster.NodePool]) []ring.Made {
+func nodePool(c change[cluster.NodePool]) []Made {
 	p := c.row()
 	return one(c, "NodePool", event.Event{
 		Topic: event.NodePool,
@@ -57,7 +56,7 @@ func nodePool(c change[cluster.NodePool]) []ring.Made {
 	})
 }
 
-func aclToken(c change[access.Token]) []ring.Made {
+func aclToken(c change[access.Token]) []Made {
 	t := c.row()
 	return one(c, "ACLToken", event.Event{
 		Topic: event.ACLToken,
@@ -66,7 +65,7 @@ func aclToken(c change[access.Token]) []ring.Made {
 	})
 }
 
-func aclPolicy(c change[access.Policy]) []ring.Made {
+func aclPolicy(c change[access.Policy]) []Made {
 	p := c.row()
 	return one(c, "ACLPolicy", event.Event{
 		Topic: event.ACLPolicy,
@@ -75,7 +74,7 @@ func aclPolicy(c change[access.Policy]) []ring.Made {
 	})
 }
 
-func aclRole(c change[access.Role]) []ring.Made {
+func aclRole(c change[access.Role]) []Made {
 	r := c.row()
 	return one(c, "ACLRole", event.Event{
 		Topic:      event.ACLRole,
@@ -85,7 +84,7 @@ func aclRole(c change[access.Role]) []ring.Made {
 	})
 }
 
-func fenceRun(c change[cluster.FenceRun]) []ring.Made {
+func fenceRun(c change[cluster.FenceRun]) []Made {
 	r := c.row()
 	kind := "FenceBegun"
 	reason := r.Reason
@@ -111,7 +110,7 @@ func fenceRun(c change[cluster.FenceRun]) []ring.Made {
 	})
 }
 
-func fenceOrder(c change[cluster.FenceOrder]) []ring.Made {
+func fenceOrder(c change[cluster.FenceOrder]) []Made {
 	o := c.row()
 	reason := o.Why
 	if c.isGone() {
@@ -126,7 +125,7 @@ func fenceOrder(c change[cluster.FenceOrder]) []ring.Made {
 	})
 }
 
-func wrongClock(c change[cluster.WrongClock]) []ring.Made {
+func wrongClock(c change[cluster.WrongClock]) []Made {
 	w := c.row()
 	reason := w.String()
 	if c.isGone() {

@@ -1,4 +1,4 @@
-package rows
+package events
 
 import (
 	"cmp"
@@ -8,29 +8,28 @@ import (
 
 	"berth/fsm"
 	"berth/internal/mvcc"
-	"berth/server/events/ring"
 	"berth/state/schema"
 	"berth/structs/event"
 )
 
-// Maker makes the events of the tables below. It implements ring.Maker.
-type Maker struct{}
+// RowMaker makes the events of the tables below. It implements events.RowMaker.
+type RowMaker struct{}
 
-// Makes implements ring.Maker.
-func (Maker) Makes(table string) bool {
+// Makes implements events.RowMaker.
+func (RowMaker) Makes(table string) bool {
 	_, made := sources[table]
 	return made
 }
 
-// Make implements ring.Maker.
-func (Maker) Make(c fsm.Change) []ring.Made {
+// Make implements events.RowMaker.
+func (RowMaker) Make(c fsm.Change) []Made {
 	return sources[c.Table].make(c)
 }
 
 // source makes the events of a table.
 type source struct {
-	make func(fsm.Change) []ring.Made
-	rows func(tx mvcc.Reader) iter.Seq[ring.Made] // as if each row were new
+	make func(fsm.Change) []Made
+	rows func(tx mvcc.Reader) iter.Seq[Made] // as if each row were new
 }
 
 // sources has the source of each table with events.
@@ -56,10 +55,10 @@ var sources = map[string]source{
 	schema.WrongClocks.Name(): of(schema.WrongClocks, wrongClock),
 }
 
-// All returns the rows of a state in the form of the payloads of events, which has no secrets: table by
+// MakeAll returns the rows of a state in the form of the payloads of events, which has no secrets: table by
 // table, in the order of their names. A row is the first event that a new row would have.
-func All(tx mvcc.Reader) iter.Seq[ring.Made] {
-	return func(yield func(ring.Made) bool) {
+func MakeAll(tx mvcc.Reader) iter.Seq[Made] {
+	return func(yield func(Made) bool) {
 		for _, name := range slices.Sorted(maps.Keys(sources)) {
 			for m := range sources[name].rows(tx) {
 				if !yield(m) {
@@ -109,9 +108,9 @@ func (c change[R]) typeOf(gone string, byCommand map[string]string, other string
 func of[R any, P interface {
 	*R
 	mvcc.Record
-}](t *mvcc.Table[P], do func(change[R]) []ring.Made) source {
+}](t *mvcc.Table[P], do func(change[R]) []Made) source {
 	return source{
-		make: func(c fsm.Change) []ring.Made {
+		make: func(c fsm.Change) []Made {
 			typed := change[R]{command: c.Command}
 			typed.before, _ = c.Before.(*R)
 			typed.now, _ = c.Now.(*R)
@@ -120,8 +119,8 @@ func of[R any, P interface {
 			}
 			return do(typed)
 		},
-		rows: func(tx mvcc.Reader) iter.Seq[ring.Made] {
-			return func(yield func(ring.Made) bool) {
+		rows: func(tx mvcc.Reader) iter.Seq[Made] {
+			return func(yield func(Made) bool) {
 				for row := range t.Scan(tx) {
 					made := do(change[R]{now: row})
 					if len(made) > 0 && !yield(made[0]) {
@@ -134,11 +133,11 @@ func of[R any, P interface {
 }
 
 // told makes the event of a row whose payload is the row under the name of its kind.
-func told[R any](c change[R], kind string, e event.Event) ring.Made {
+func told[R any](c change[R], kind string, e event.Event) Made {
 	e.FilterKeys = slices.DeleteFunc(e.FilterKeys, func(k string) bool { return k == "" })
 	e.Reason = cmp.Or(e.Reason, reasons[e.Type])
 	row := c.row()
-	return ring.Made{
+	return Made{
 		Event:   &e,
 		Kind:    kind,
 		Row:     func() any { return row },
@@ -147,14 +146,14 @@ func told[R any](c change[R], kind string, e event.Event) ring.Made {
 }
 
 // one is told for the only event of a change.
-func one[R any](c change[R], kind string, e event.Event) []ring.Made {
-	return []ring.Made{told(c, kind, e)}
+func one[R any](c change[R], kind string, e event.Event) []Made {
+	return []Made{told(c, kind, e)}
 }
 
 // shown is one for a row that the payload has in another form.
-func shown[R any](c change[R], kind string, e event.Event, form func(*R) any) []ring.Made {
+func shown[R any](c change[R], kind string, e event.Event, form func(*R) any) []Made {
 	m := told(c, kind, e)
 	row := c.row()
 	m.Row = func() any { return form(row) }
-	return []ring.Made{m}
+	return []Made{m}
 }

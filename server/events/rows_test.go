@@ -1,4 +1,4 @@
-package rows_test
+package events_test
 
 import (
 	"encoding/json"
@@ -10,8 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/fastjson"
 	"berth/internal/mvcc"
-	"berth/server/events/ring"
-	"berth/server/events/rows"
+	"berth/server/events"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -21,15 +20,15 @@ import (
 )
 
 // made returns the events of a change.
-func made(table mvcc.AnyTable, command string, before, now any) []ring.Made {
-	return rows.Maker{}.Make(fsm.Change{
+func made(table mvcc.AnyTable, command string, before, now any) []events.Made {
+	return events.RowMaker{}.Make(fsm.Change{
 		Command: command,
 		Edit:    mvcc.Edit{Table: table.Name(), Before: before, Now: now},
 	})
 }
 
 // payload returns the JSON of the row of an event.
-func payload(t *testing.T, m ring.Made) string {
+func payload(t *testing.T, m events.Made) string {
 	t.Helper()
 	var e fastjson.Encoder
 	b, err := e.Append(nil, m.Row())
@@ -40,7 +39,7 @@ func payload(t *testing.T, m ring.Made) string {
 }
 
 // typesOf lists the topics and types of events.
-func typesOf(all []ring.Made) (list []string) {
+func typesOf(all []events.Made) (list []string) {
 	for _, m := range all {
 		list = append(list, string(m.Topic)+" "+m.Type)
 	}
@@ -204,7 +203,7 @@ func TestMake_ClaimTellsItsReason(t *testing.T) {
 	granted := *waiting
 	granted.State = structs.ClaimGranted
 	granted.Reason = ""
-	for want, got := range map[string][]ring.Made{
+	for want, got := range map[string][]events.Made{
 		"ClaimRequested held by b":                      made(schema.Claims, "VolumeClaim", nil, waiting),
 		"ClaimGranted no claim excludes it":             made(schema.Claims, "VolumeClaim", nil, &granted),
 		"ClaimGranted no claim excludes it any more":    made(schema.Claims, "VolumeUnpublish", waiting, &granted),
@@ -305,7 +304,7 @@ func TestMake_NodesAndJobs(t *testing.T) {
 // table of versions is no event.
 func TestMake_VersionsHaveTheEventsOfTheirTags(t *testing.T) {
 	job := &structs.Job{ID: "j"}
-	for _, got := range [][]ring.Made{
+	for _, got := range [][]events.Made{
 		made(schema.JobVersions, "JobRegister", nil, job),
 		made(schema.JobVersions, "JobStable", job, job),
 		made(schema.JobVersions, "Reap", job, nil),
@@ -320,7 +319,7 @@ func TestMake_VersionsHaveTheEventsOfTheirTags(t *testing.T) {
 
 func TestMaker_HasTheTablesWithEventsAlone(t *testing.T) {
 	for _, table := range schema.Tables() {
-		made := rows.Maker{}.Makes(table.Name())
+		made := events.RowMaker{}.Makes(table.Name())
 		if strings.Contains(table.Name(), "key") && made || table.Name() == schema.Variables.Name() && made {
 			t.Errorf("table %s, which has secrets, has events", table.Name())
 		}

@@ -1,4 +1,4 @@
-package ring_test
+package events_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/mvcc"
-	"berth/server/events/ring"
+	"berth/server/events"
 	"berth/structs/event"
 )
 
@@ -21,12 +21,12 @@ type texts struct{}
 
 func (texts) Makes(table string) bool { return table == "texts" }
 
-func (texts) Make(c fsm.Change) []ring.Made {
+func (texts) Make(c fsm.Change) []events.Made {
 	text, ok := c.Now.(string)
 	if !ok {
 		return nil
 	}
-	return []ring.Made{{
+	return []events.Made{{
 		Event: &event.Event{Topic: event.Job, Key: text},
 		Kind:  "Text",
 		Row:   func() any { return text },
@@ -34,10 +34,10 @@ func (texts) Make(c fsm.Change) []ring.Made {
 }
 
 // small returns a ring that keeps a number of rows.
-func small(rows int) *ring.Ring {
-	s := ring.DefaultSettings()
+func small(rows int) *events.Ring {
+	s := events.DefaultSettings()
 	s.EventBuffer = rows
-	return ring.New(s, texts{})
+	return events.NewRing(s, texts{})
 }
 
 // entry has texts as changed rows.
@@ -60,7 +60,7 @@ func keys(resp *event.ListResponse) (list []string) {
 }
 
 // read reads without waiting for events.
-func read(t testing.TB, r *ring.Ring, req *event.ListRequest, keep ring.Keep) *event.ListResponse {
+func read(t testing.TB, r *events.Ring, req *event.ListRequest, keep events.Keep) *event.ListResponse {
 	t.Helper()
 	over, end := context.WithCancel(context.Background())
 	end()
@@ -127,9 +127,9 @@ func TestRing_TellsASlowReaderWhatItMissed(t *testing.T) {
 }
 
 func TestRing_BoundsTheBytesOfPayloads(t *testing.T) {
-	s := ring.DefaultSettings()
+	s := events.DefaultSettings()
 	s.EventBytes = 1 << 20
-	r := ring.New(s, texts{})
+	r := events.NewRing(s, texts{})
 	long := string(make([]byte, 100_000)) // six bytes each in JSON
 	for n := range uint64(10) {
 		r.Publish(n+1, []fsm.Entry{entry(n+1, long)})
@@ -320,7 +320,7 @@ func TestRing_PublishDoesNotWaitForAReader(t *testing.T) {
 }
 
 func TestRing_IsOff(t *testing.T) {
-	r := ring.New(ring.Settings{}, texts{})
+	r := events.NewRing(events.Settings{}, texts{})
 	if r.Observes("texts") {
 		t.Error("a ring that is off keeps rows")
 	}
@@ -334,13 +334,13 @@ func TestRing_IsOff(t *testing.T) {
 }
 
 func TestSettings_HaveBounds(t *testing.T) {
-	for n, change := range []func(*ring.Settings){
-		func(s *ring.Settings) { s.EventBuffer = 0 },
-		func(s *ring.Settings) { s.EventBuffer = 1_000_001 },
-		func(s *ring.Settings) { s.EventBytes = 1<<20 - 1 },
-		func(s *ring.Settings) { s.EventBytes = 16<<30 + 1 },
+	for n, change := range []func(*events.Settings){
+		func(s *events.Settings) { s.EventBuffer = 0 },
+		func(s *events.Settings) { s.EventBuffer = 1_000_001 },
+		func(s *events.Settings) { s.EventBytes = 1<<20 - 1 },
+		func(s *events.Settings) { s.EventBytes = 16<<30 + 1 },
 	} {
-		s := ring.DefaultSettings()
+		s := events.DefaultSettings()
 		if err := s.Validate(); err != nil {
 			t.Fatal(err)
 		}
