@@ -15,7 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/agent/revocations"
+	"berth/agent/certificate"
 	"berth/api"
 	_ "berth/api/nouns" // the routes
 	"berth/client"
@@ -219,7 +219,7 @@ func (a *Agent) openServer() (err error) {
 	a.caller = a.server
 	if a.keys != nil {
 		// The keys were opened before the server, and ask for revocations from here on.
-		revocations.InStore(a.keys, a.server.Store())
+		certificate.InStore(a.keys, a.server.Store())
 	}
 
 	return nil

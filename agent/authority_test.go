@@ -18,7 +18,6 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -187,8 +186,8 @@ func (s *site) rejoin(off *siteMachine) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	answer, err := joining.Join(s.t.Context(), leader.server.RPCAddr(),
-		joining.Request{Token: token.Token, Key: key, ID: off.id.ID})
+	answer, err := rpc.Join(s.t.Context(), leader.server.RPCAddr(),
+		rpc.JoinRequest{Token: token.Token, Key: key, ID: off.id.ID})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -263,8 +262,8 @@ func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := joining.Request{Token: token, Key: key, ID: "late"}
-	_, err = joining.Join(t.Context(), n.cfg.Client.Servers[0], late)
+	late := rpc.JoinRequest{Token: token, Key: key, ID: "late"}
+	_, err = rpc.Join(t.Context(), n.cfg.Client.Servers[0], late)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a token that names the removed authority: %v", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"berth/cli/command"
 	"berth/internal/agentlog"
-	"berth/internal/sdnotify"
 	"berth/internal/version"
 	"berth/structs"
 )
@@ -183,7 +182,7 @@ func (c *Config) dev() {
 // runCommand runs an agent from its configuration to its end. A failure before New leaves nothing open but
 // the directory of -dev.
 func runCommand(ctx context.Context, call *command.Call) error {
-	manager := sdnotify.Take() // before anything starts a child
+	manager := takeManager() // before anything starts a child
 	cfg, err := configOf(call)
 	if err != nil {
 		return InvalidConfig(err)

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/agent/hostfacts"
-	"berth/agent/renewal"
+	"berth/agent/certificate"
 	"berth/api/inspect"
 	"berth/client"
 	"berth/internal/agentlog"
@@ -109,12 +108,12 @@ func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*inspec
 	if err != nil {
 		return nil, err
 	}
-	o := renewal.Order{NodeID: l.client.NodeID(), Renews: l.config().TLS.Renew, Renew: renew}
+	o := certificate.Order{NodeID: l.client.NodeID(), Renews: l.config().TLS.Renew, Renew: renew}
 	return renewerOf(l.Agent).Identity(ctx, o)
 }
 
 // Host describes the machine.
-func (l local) Host(ctx context.Context) (*inspect.Host, error) { return hostfacts.Read(ctx) }
+func (l local) Host(ctx context.Context) (*inspect.Host, error) { return readHost(ctx) }
 
 // Debug reports whether callers without tokens may look into the process.
 func (l local) Debug() bool { return l.config().EnableDebug }

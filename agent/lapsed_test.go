@@ -18,7 +18,6 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -153,7 +152,7 @@ func (s *site) joinNode(name, token string) *siteMachine {
 	for _, server := range s.machines[:3] {
 		m.cfg.Client.Servers = append(m.cfg.Client.Servers, server.cfg.bind("", server.cfg.Ports.RPC))
 	}
-	answer, err := joining.Join(ctx, m.cfg.Client.Servers[0], joining.Request{
+	answer, err := rpc.Join(ctx, m.cfg.Client.Servers[0], rpc.JoinRequest{
 		Token: token,
 		Key:   key,
 		ID:    name,
@@ -392,18 +391,18 @@ func TestLapsed_OnlyTheHolderOfTheKeyRenews(t *testing.T) {
 		"a changed one":  {append(bytes.Clone(own[:len(own)-1]), own[len(own)-1]^1), structs.KindInvalid},
 		"nothing at all": {nil, structs.KindInvalid},
 	} {
-		_, err := joining.Renew(t.Context(), addr, keys.Client(servers), c.csr)
+		_, err := rpc.RenewCertificate(t.Context(), addr, keys.Client(servers), c.csr)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v; expected %s", name, err, c.kind)
 		}
 	}
-	answer, err := joining.Renew(t.Context(), addr, keys.Client(servers), own)
+	answer, err := rpc.RenewCertificate(t.Context(), addr, keys.Client(servers), own)
 	if err != nil || keys.Replace([]byte(answer.Certificate), []byte(answer.Authorities)) != nil {
 		t.Errorf("its own: %v", err)
 	}
 	other := pkitest.New(t, "global")
 	stranger := keysOf(t, other, other.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
-	_, err = joining.Renew(t.Context(), addr, stranger.Client(servers), own)
+	_, err = rpc.RenewCertificate(t.Context(), addr, stranger.Client(servers), own)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a server of another authority: %v", err)
 	}

@@ -10,13 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"berth/agent/renewal"
-	"berth/agent/revocations"
+	"berth/agent/certificate"
 	"berth/endpoints/join"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/server"
 	"berth/server/authority"
 	"berth/server/gossip"
@@ -142,14 +140,14 @@ func (a *Agent) machines() join.Settings {
 func (a *Agent) runKeys(ctx context.Context) error {
 	var following sync.WaitGroup
 	if a.server != nil {
-		following.Go(func() { revocations.FollowStore(ctx, a.keys, a.server.Store()) })
+		following.Go(func() { certificate.FollowStore(ctx, a.keys, a.server.Store()) })
 		following.Go(func() {
-			revocations.FollowRemoved(ctx, a.keys, a.server.Store(), a.server.Signing.Removed)
+			certificate.FollowRemoved(ctx, a.keys, a.server.Store(), a.server.Signing.Removed)
 		})
 		following.Go(func() { a.renewOnServer(ctx) })
 	} else {
 		// A node has no rows. It asks the servers, and rejects a revoked certificate when it hears of it.
-		follower := &revocations.Follower{
+		follower := &certificate.Follower{
 			Keys:   a.keys,
 			Caller: a.caller,
 			Logger: a.logger.Named("tls"),
@@ -189,7 +187,7 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 
 // renewOnNode renews the certificate of a node, if the configuration says so. The nodes spread their renewals
 // for another authority over a lease.
-func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower) {
+func (a *Agent) renewOnNode(ctx context.Context, follower *certificate.Follower) {
 	if !a.config().TLS.Renew {
 		return
 	}
@@ -205,8 +203,8 @@ func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower)
 }
 
 // renewerOf renews the certificate of an agent by the server of its process, or else by another one.
-func renewerOf(a *Agent) renewal.Renewer {
-	r := renewal.Renewer{Keys: a.keys, Sign: a.renewNode, Logger: a.logger.Named("tls")}
+func renewerOf(a *Agent) certificate.Renewer {
+	r := certificate.Renewer{Keys: a.keys, Sign: a.renewNode, Logger: a.logger.Named("tls")}
 	if a.server != nil {
 		r.Sign = a.renewServer
 	}
@@ -223,7 +221,7 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 	client := a.keys.Client(peertls.Roles(pki.RoleServer))
 	if a.keys.Lapsed(time.Now()) {
 		return a.renewAtServers(func(addr string) (*cluster.CertificateSignResponse, error) {
-			return joining.Renew(ctx, addr, client, csr)
+			return rpc.RenewCertificate(ctx, addr, client, csr)
 		})
 	}
 

@@ -38,7 +38,6 @@ import (
 	"berth/api/nodehttp"
 	"berth/api/slots"
 	"berth/internal/auditlog"
-	"berth/internal/hostcheck"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
@@ -260,7 +259,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	body := bodies.Bound(m, r, h.bodies, h.BodyIdle)
 	defer body.Release()
 	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
-	err := hostcheck.Check(h.AllowedHosts, r.Host)
+	err := CheckHost(h.AllowedHosts, r.Host)
 	if err != nil {
 		renderError(m, audited.Deny(r.Context(), h.Audit, err))
 		return

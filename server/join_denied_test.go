@@ -9,7 +9,6 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -32,7 +31,7 @@ func TestJoin_WritesNothingForADeniedRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := func(q *joining.Request) { q.NodeName = strings.Repeat("x", structs.MaxName+1) }
+	long := func(q *rpc.JoinRequest) { q.NodeName = strings.Repeat("x", structs.MaxName+1) }
 
 	deny := func() (entries uint64) {
 		before := r.consensus.LastIndex()
@@ -40,7 +39,7 @@ func TestJoin_WritesNothingForADeniedRequest(t *testing.T) {
 		wantDenied(t, "a used token", err)
 		_, _, err = r.join(good, "n1")
 		wantDenied(t, "the ID of another node", err)
-		_, err = joining.Renew(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
+		_, err = rpc.RenewCertificate(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
 		wantDenied(t, "a renewal with another key", err)
 		_, _, err = r.join(good, "n2", long)
 		if !structs.IsKind(err, structs.KindInvalid) {

@@ -19,7 +19,6 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/server/authority"
 	"berth/state"
 	"berth/state/signkeys"
@@ -101,7 +100,7 @@ func nodeToken() cluster.JoinTokenCreateRequest {
 }
 
 // join joins with a token as a machine with an ID, and a new key.
-func (r *running) join(token, id string, change ...func(*joining.Request)) (
+func (r *running) join(token, id string, change ...func(*rpc.JoinRequest)) (
 	*cluster.JoinResponse, *pki.Key, error,
 ) {
 	r.t.Helper()
@@ -109,11 +108,11 @@ func (r *running) join(token, id string, change ...func(*joining.Request)) (
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req := joining.Request{Token: token, Key: key, ID: id, NodeName: id}
+	req := rpc.JoinRequest{Token: token, Key: key, ID: id, NodeName: id}
 	for _, c := range change {
 		c(&req)
 	}
-	answer, err := joining.Join(r.t.Context(), r.RPCAddr(), req)
+	answer, err := rpc.Join(r.t.Context(), r.RPCAddr(), req)
 	return answer, key, err
 }
 
@@ -254,7 +253,7 @@ func TestJoin_TheTokenBindsTheNameAndThePoolOfTheNode(t *testing.T) {
 	r, _ := joinable(t)
 	token := nodeToken()
 	token.NodePool = "gpu"
-	answer, key, err := r.join(r.token(token), "n1", func(q *joining.Request) { q.NodePool = "gpu" })
+	answer, key, err := r.join(r.token(token), "n1", func(q *rpc.JoinRequest) { q.NodePool = "gpu" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
-	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -58,13 +57,13 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 		t.Errorf("a renewal that another server forwards: %v; expected denied", err)
 	}
 	before := r.consensus.LastIndex()
-	_, err = joining.Renew(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
+	_, err = rpc.RenewCertificate(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
 	wantDenied(t, "a renewal at the port of machines without a certificate", err)
 	if after := r.consensus.LastIndex(); after != before {
 		t.Errorf("the renewal made %d entries of the log", after-before)
 	}
 	token := r.token(nodeToken())
-	_, _, err = r.join(token, "n1", func(q *joining.Request) { q.Key = key })
+	_, _, err = r.join(token, "n1", func(q *rpc.JoinRequest) { q.Key = key })
 	if !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("a join with the revoked key: %v; expected denied", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/internal/hostcheck"
 	"berth/structs"
 	"berth/ui/inprocess"
 	"berth/ui/links"
@@ -82,7 +81,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store") // a view has rows that only its caller may read
 
-	err := hostcheck.Check(h.AllowedHosts, r.Host)
+	err := api.CheckHost(h.AllowedHosts, r.Host)
 	if err == nil {
 		err = h.origin.Check(r)
 	}

@@ -18,7 +18,7 @@ import (
 	"berth/cli"
 	"berth/cli/clitest"
 	"berth/cli/command"
-	"berth/internal/pty"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -99,7 +99,7 @@ type userAt struct {
 
 func atTerminal(t *testing.T, args ...string) *userAt {
 	t.Helper()
-	keys, terminal, err := pty.Open(pty.Multiplexer)
+	keys, terminal, err := process.OpenTerminal(process.Multiplexer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func atTerminal(t *testing.T, args ...string) *userAt {
 		_ = keys.Close() // ends the read of the terminal
 		_ = terminal.Close()
 	})
-	if err := pty.Resize(keys, 24, 80); err != nil {
+	if err := process.ResizeTerminal(keys, 24, 80); err != nil {
 		t.Fatal(err)
 	}
 	u := &userAt{t: t, keys: keys, terminal: terminal, ended: make(chan int, 1)}
@@ -209,7 +209,7 @@ func TestAllocExec_PassesTheTerminalOn(t *testing.T) {
 	if u.mode() == u.before {
 		t.Error("the terminal is not raw")
 	}
-	if err := pty.Resize(u.keys, 50, 30); err != nil {
+	if err := process.ResizeTerminal(u.keys, 50, 30); err != nil {
 		t.Fatal(err)
 	}
 	// A terminal signals its size to its own processes; this one has none.

@@ -16,7 +16,7 @@ import (
 	"berth/cli/watch"
 	"berth/internal/peertls"
 	"berth/internal/pki"
-	"berth/rpc/joining"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -249,7 +249,7 @@ func (m *Machine) join(ctx context.Context, j Joining) error {
 
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	req := joining.Request{
+	req := rpc.JoinRequest{
 		Token:    j.Token,
 		Key:      key,
 		ID:       m.id,
@@ -258,7 +258,7 @@ func (m *Machine) join(ctx context.Context, j Joining) error {
 	if m.role == pki.RoleNode {
 		req.NodeName = m.name
 	}
-	answer, err := joining.Join(ctx, j.Server, req)
+	answer, err := rpc.Join(ctx, j.Server, req)
 	if err != nil {
 		return err
 	}

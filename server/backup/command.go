@@ -12,7 +12,7 @@ import (
 	"filippo.io/age"
 
 	"berth/internal/agefile"
-	"berth/internal/childprocess"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -39,7 +39,7 @@ func (a *Agent) archive(ctx context.Context, w io.Writer, to []age.Recipient) er
 // program that exits early has stored a part.
 func (a *Agent) pipe(ctx context.Context, name string, archive io.Reader) error {
 	cmd := a.process(ctx, name)
-	said := &childprocess.Output{Most: maxComplaint}
+	said := &process.Output{Most: maxComplaint}
 	cmd.Stdout = said
 	cmd.Stderr = said
 
@@ -70,7 +70,7 @@ func (a *Agent) pipe(ctx context.Context, name string, archive io.Reader) error 
 
 // process returns the program. It has the environment of the server, where credentials of a cloud may be.
 func (a *Agent) process(ctx context.Context, name string) *exec.Cmd {
-	cmd := childprocess.New(ctx, a.settings.Command)
+	cmd := process.NewCommand(ctx, a.settings.Command)
 	cmd.Env = append(os.Environ(), NameVariable+"="+name)
 	return cmd
 }

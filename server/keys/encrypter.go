@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"berth/internal/childprocess"
 	"berth/internal/keyring"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -80,11 +80,11 @@ func (c *command) run(ctx context.Context, action string, data []byte) ([]byte, 
 	late := fmt.Errorf("it did not end within %s", c.timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, late)
 	defer cancel()
-	out := childprocess.Output{Most: maxAnswer}
-	complaint := childprocess.Output{Most: maxComplaint}
+	out := process.Output{Most: maxAnswer}
+	complaint := process.Output{Most: maxComplaint}
 
 	// The program has the environment of the server, where credentials of a cloud may be.
-	cmd := childprocess.New(ctx, c.argv)
+	cmd := process.NewCommand(ctx, c.argv)
 	cmd.Stdin = bytes.NewReader(append(request, '\n'))
 	cmd.Stdout = &out
 	cmd.Stderr = &complaint

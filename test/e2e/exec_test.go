@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/internal/pty"
+	"berth/internal/process"
 )
 
 // user is a person at a terminal, at which the command line runs.
@@ -37,11 +37,11 @@ func (a *agent) atTerminal(t testing.TB, args ...string) *user {
 // atTerminalAs is atTerminal with the secret of a token.
 func (a *agent) atTerminalAs(t testing.TB, secret string, args ...string) *user {
 	t.Helper()
-	keys, terminal, err := pty.Open(pty.Multiplexer)
+	keys, terminal, err := process.OpenTerminal(process.Multiplexer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pty.Resize(keys, 40, 120); err != nil {
+	if err := process.ResizeTerminal(keys, 40, 120); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, append([]string{"alloc", "exec"}, args...)...)
@@ -143,7 +143,7 @@ func (a *agent) hasAShell(alloc string) {
 	if !u.isRaw() {
 		a.t.Error("the terminal is not raw")
 	}
-	if err := pty.Resize(u.keys, 30, 90); err != nil {
+	if err := process.ResizeTerminal(u.keys, 30, 90); err != nil {
 		a.t.Fatal(err)
 	}
 	u.press("until stty size | grep -q '30 90'; do sleep 0.1; done; echo resized $((1 + 1))\n")

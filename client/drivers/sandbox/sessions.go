@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
-	"berth/internal/pty"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -174,7 +174,7 @@ func (s *Sessions) openTerminal(f *sessionFiles) error {
 	cgroups.OnOwnThread(func() {
 		err = enterMounts(s.Program.mounts)
 		if err == nil {
-			master, terminal, err = pty.Open(s.Multiplexer)
+			master, terminal, err = process.OpenTerminal(s.Multiplexer)
 		}
 	})
 	if err != nil {

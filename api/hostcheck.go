@@ -1,5 +1,4 @@
-// Package hostcheck keeps pages of others away from the HTTP API of an agent.
-package hostcheck
+package api
 
 import (
 	"net"
@@ -8,11 +7,11 @@ import (
 	"berth/structs"
 )
 
-// Check rejects a request whose Host header is neither an address nor a name of this agent. A hostile page
-// may have its own name resolve to the agent (DNS rebinding) and then has the same origin as the agent. An
-// address and localhost cannot resolve to another machine. A request of HTTP/1.0 without a host does not
+// CheckHost rejects a request whose Host header is neither an address nor a name of this agent. A hostile
+// page may have its own name resolve to the agent (DNS rebinding) and then has the same origin as the agent.
+// An address and localhost cannot resolve to another machine. A request of HTTP/1.0 without a host does not
 // come from a browser.
-func Check(names []string, host string) error {
+func CheckHost(names []string, host string) error {
 	name := hostName(host)
 	if name == "" ||
 		name == "localhost" ||

@@ -1,4 +1,4 @@
-package pty
+package process
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 
 func open(t *testing.T) (master, terminal *os.File) {
 	t.Helper()
-	master, terminal, err := Open(Multiplexer)
+	master, terminal, err := OpenTerminal(Multiplexer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestOpen_TheMasterHasDeadlinesAndAnEnd(t *testing.T) {
 
 func TestResize_SetsTheSize(t *testing.T) {
 	master, terminal := open(t)
-	if err := Resize(master, 24, 81); err != nil {
+	if err := ResizeTerminal(master, 24, 81); err != nil {
 		t.Fatal(err)
 	}
 	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
@@ -76,7 +76,7 @@ func TestResize_SetsTheSize(t *testing.T) {
 
 func TestOpen_RejectsAnotherFile(t *testing.T) {
 	for _, path := range []string{"/dev/null", "/dev/missing"} {
-		if _, _, err := Open(path); err == nil {
+		if _, _, err := OpenTerminal(path); err == nil {
 			t.Errorf("%s made a terminal", path)
 		}
 	}

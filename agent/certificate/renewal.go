@@ -1,5 +1,7 @@
-// Package renewal renews the certificate of an agent before it ends, where the servers are the authority.
-package renewal
+// Package certificate renews the certificate of an agent before it ends, where the servers are the authority.
+// It tells the keys of the agent which certificates are revoked, and has them close the open connections of
+// those. A node also learns which authorities the servers trust.
+package certificate
 
 import (
 	"context"

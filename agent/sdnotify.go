@@ -1,6 +1,4 @@
-// Package sdnotify tells the service manager of the machine, systemd, when an agent is ready and when it
-// stops (see sd_notify(3)). Without such a manager it does nothing.
-package sdnotify
+package agent
 
 import (
 	"context"
@@ -22,19 +20,20 @@ const (
 	Stopping = "STOPPING=1" // the agent has begun to stop
 )
 
-// Manager is the service manager that has started this process. The zero Manager is none.
-type Manager struct{ socket string }
+// serviceManager is the service manager that has started this process, systemd: it is told when the agent is
+// ready and when it stops (see sd_notify(3)). The zero serviceManager is none, and does nothing.
+type serviceManager struct{ socket string }
 
-// Take returns the manager that the environment names, and removes it there: a child of the agent must not
-// speak for it.
-func Take() Manager {
-	m := Manager{socket: os.Getenv(variable)}
+// takeManager returns the manager that the environment names, and removes it there: a child of the agent must
+// not speak for it.
+func takeManager() serviceManager {
+	m := serviceManager{socket: os.Getenv(variable)}
 	_ = os.Unsetenv(variable) // a valid name is no error
 	return m
 }
 
 // Send sends a state to the manager. Without a manager it returns nil.
-func (m Manager) Send(state string) error {
+func (m serviceManager) Send(state string) error {
 	if m.socket == "" {
 		return nil
 	}
@@ -46,7 +45,7 @@ func (m Manager) Send(state string) error {
 	return nil
 }
 
-func (m Manager) send(state string) error {
+func (m serviceManager) send(state string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 

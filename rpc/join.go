@@ -1,6 +1,4 @@
-// Package joining calls the servers for a machine that has no certificate, or one that has ended. The token
-// of the machine, or its file of authorities, names the authority of the servers, so the machine knows them.
-package joining
+package rpc
 
 import (
 	"context"
@@ -9,18 +7,17 @@ import (
 
 	"berth/internal/peertls"
 	"berth/internal/pki"
-	"berth/rpc"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 const (
-	maxAnswer    = 1 << 20          // bytes
-	renewTimeout = 20 * time.Second // of a renewal at one server, with an election meanwhile
+	maxJoinAnswer = 1 << 20          // bytes
+	renewTimeout  = 20 * time.Second // of a renewal at one server, with an election meanwhile
 )
 
-// Request is what a machine says of itself.
-type Request struct {
+// JoinRequest is what a machine says of itself.
+type JoinRequest struct {
 	Token    string
 	Key      *pki.Key
 	ID       string // a node ID, or the name of a server
@@ -28,8 +25,9 @@ type Request struct {
 	NodePool string
 }
 
-// Join gets the first certificate of a machine from the server at an address (host:port of RPC).
-func Join(ctx context.Context, addr string, r Request) (*cluster.JoinResponse, error) {
+// Join gets the first certificate of a machine from the server at an address (host:port of RPC). The token of
+// the machine names the authority of the servers, so the machine knows them.
+func Join(ctx context.Context, addr string, r JoinRequest) (*cluster.JoinResponse, error) {
 	// The region and the role of the certificate are the token's, and not a choice of the machine.
 	token, err := pki.ParseJoinToken(r.Token)
 	if err != nil {
@@ -47,7 +45,7 @@ func Join(ctx context.Context, addr string, r Request) (*cluster.JoinResponse, e
 
 	// The token names the authority of the servers. So it cannot be given to another machine that answers at
 	// the address.
-	conn, err := dial(ctx, addr, peertls.JoinClient(token.Region, token.Authority))
+	conn, err := dialServer(ctx, addr, peertls.JoinClient(token.Region, token.Authority))
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +58,15 @@ func Join(ctx context.Context, addr string, r Request) (*cluster.JoinResponse, e
 	})
 }
 
-// Renew renews the certificate of a node that has ended, at the server at an address. client takes the
-// certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the node.
-func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) (
+// RenewCertificate renews the certificate of a node that has ended, at the server at an address. client takes
+// the certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the
+// node.
+func RenewCertificate(ctx context.Context, addr string, client peertls.Client, csr []byte) (
 	*cluster.CertificateSignResponse, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	conn, err := dial(ctx, addr, client)
+	conn, err := dialServer(ctx, addr, client)
 	if err != nil {
 		return nil, err
 	}
@@ -80,23 +79,23 @@ func call[Req, Resp any](
 ) (*Resp, error) {
 	defer func() { _ = conn.Close() }() // the answer is complete, or there is an error
 	resp := new(Resp)
-	err := rpc.CallOnce(ctx, conn, rpc.OneCall{
+	err := CallOnce(ctx, conn, OneCall{
 		Method:  m.Name,
-		Answers: maxAnswer,
+		Answers: maxJoinAnswer,
 		Req:     req,
 		Resp:    resp,
 	})
 	return resp, err
 }
 
-// dial connects to a server whose certificate client takes.
-func dial(ctx context.Context, addr string, client peertls.Client) (net.Conn, error) {
+// dialServer connects to a server whose certificate client takes.
+func dialServer(ctx context.Context, addr string, client peertls.Client) (net.Conn, error) {
 	d := peertls.Dialing{
 		Connect: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		},
 		// The byte selects the port for machines without a certificate, where every other call is rejected.
-		Prefix: []byte{rpc.ByteJoin},
+		Prefix: []byte{ByteJoin},
 		TLS:    client,
 	}
 

@@ -1,6 +1,4 @@
-// Package revocations tells the keys of an agent which certificates are revoked, and has them close the open
-// connections of those. A node also learns which authorities the servers trust.
-package revocations
+package certificate
 
 import (
 	"context"

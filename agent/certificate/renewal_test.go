@@ -1,4 +1,4 @@
-package renewal
+package certificate
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package hostfacts
+package agent
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 func TestRead_HasNoValueOfTheEnvironment(t *testing.T) {
 	const secret = "canary-8c1f"
 	t.Setenv("HOSTFACTS_TOKEN", secret)
-	h, err := Read(t.Context())
+	h, err := readHost(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

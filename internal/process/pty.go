@@ -1,5 +1,4 @@
-// Package pty makes pseudo terminals (pty(7)).
-package pty
+package process
 
 import (
 	"fmt"
@@ -11,10 +10,10 @@ import (
 // Multiplexer is the device that makes the pseudo terminals of this machine.
 const Multiplexer = "/dev/ptmx"
 
-// Open makes a pseudo terminal. multiplexer is the device file to open; the terminal belongs to the same
-// devpts file system. The master can be read with deadlines. Its reads end with EIO once the terminal is
+// OpenTerminal makes a pseudo terminal. multiplexer is the device file to open; the terminal belongs to the
+// same devpts file system. The master can be read with deadlines. Its reads end with EIO once the terminal is
 // closed everywhere. The caller closes both files.
-func Open(multiplexer string) (master, terminal *os.File, err error) {
+func OpenTerminal(multiplexer string) (master, terminal *os.File, err error) {
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
 	// In a sandbox a link like /proc/1/root could lead to a device of the host.
 	fd, err := unix.Openat2(unix.AT_FDCWD, multiplexer, &unix.OpenHow{
@@ -49,8 +48,8 @@ func openPeer(master int, flags uintptr) (int, error) {
 	return int(peer), nil
 }
 
-// Resize sets the size of a terminal in characters. f is either end of it.
-func Resize(f *os.File, rows, columns uint16) error {
+// ResizeTerminal sets the size of a terminal in characters. f is either end of it.
+func ResizeTerminal(f *os.File, rows, columns uint16) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package sdnotify
+package agent
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func TestSend_TellsTheManagerOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv(variable, socket)
-		m := Take()
+		m := takeManager()
 		if value, set := os.LookupEnv(variable); set {
 			t.Errorf("children have the socket %q", value)
 		}
@@ -38,13 +38,13 @@ func TestSend_TellsTheManagerOnce(t *testing.T) {
 
 func TestSend_WithoutAManagerDoesNothing(t *testing.T) {
 	t.Setenv(variable, "")
-	if err := Take().Send(Stopping); err != nil {
+	if err := takeManager().Send(Stopping); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestSend_NamesTheStateThatNobodyTakes(t *testing.T) {
-	m := Manager{socket: filepath.Join(t.TempDir(), "none")}
+	m := serviceManager{socket: filepath.Join(t.TempDir(), "none")}
 	err := m.Send(Stopping)
 	if err == nil || !strings.HasPrefix(err.Error(), "STOPPING=1 to the service manager: ") {
 		t.Errorf("got %v", err)

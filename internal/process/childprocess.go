@@ -1,6 +1,6 @@
-// Package childprocess makes commands that end as a whole with their context, and keeps a bounded part of
-// their output.
-package childprocess
+// Package process makes commands that end as a whole with their context and keep a bounded part of their
+// output, and pseudo terminals. It is small because the supervisor of tasks needs it, which has few packages.
+package process
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const killDelay = time.Second
 // New returns a program and its arguments, with the environment of this process. Its whole process group ends
 // with ctx: a shell would leave the program that it has started. Its working directory is /, since one in a
 // mount would keep that from being unmounted.
-func New(ctx context.Context, argv []string) *exec.Cmd {
+func NewCommand(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = "/"
 	cmd.WaitDelay = killDelay

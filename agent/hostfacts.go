@@ -1,6 +1,4 @@
-// Package hostfacts describes the machine of an agent for experts, without secrets: of the environment of the
-// agent it has the names alone.
-package hostfacts
+package agent
 
 import (
 	"bytes"
@@ -26,8 +24,9 @@ const maxFile = 64 << 10
 // redacted stands for the value of a variable.
 const redacted = "[redacted]"
 
-// Read describes the machine. A file system that may not answer is left out.
-func Read(ctx context.Context) (*inspect.Host, error) {
+// readHost describes the machine for experts, without secrets: of the environment of the agent it has the
+// names alone. A file system that may not answer is left out.
+func readHost(ctx context.Context) (*inspect.Host, error) {
 	var name unix.Utsname
 	err := unix.Uname(&name)
 	if err != nil {

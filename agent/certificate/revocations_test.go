@@ -1,4 +1,4 @@
-package revocations
+package certificate
 
 import (
 	"context"
