@@ -21,7 +21,6 @@ import (
 	"berth/state/jobversions"
 	"berth/state/lease"
 	"berth/state/namespaces"
-	"berth/state/offers"
 	"berth/state/quotas"
 	"berth/state/signkeys"
 	"berth/state/sitokens"
@@ -52,7 +51,7 @@ var (
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch)
 	JobTag          = command(143, "JobTag", jobversions.Tag)
 	JobUntag        = command(144, "JobUntag", jobversions.Untag)
-	ServiceDelete   = command(177, "ServiceDelete", offers.Delete)
+	ServiceDelete   = command(177, "ServiceDelete", state.ServiceDelete)
 	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent)
 	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch)
 

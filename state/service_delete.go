@@ -1,6 +1,4 @@
-// Package offers deletes instances of services, which are parts of the rows of their allocations. Package
-// state stores those that nodes report.
-package offers
+package state
 
 import (
 	"slices"
@@ -10,10 +8,12 @@ import (
 	"berth/structs"
 )
 
-// Delete deletes an instance whose node is down or gone: no report of its end comes. A plan would mark the
-// allocation as lost, but while evaluations are paused there is none. If the node comes back it reports the
-// instance again. The node of another one would report it again at once, so that is a failed precondition.
-func Delete(tx *mvcc.WriteTx, p *structs.ServiceDeleteRequest) error {
+// ServiceDelete deletes an instance of a service, which is a part of the row of its allocation, and whose
+// node is down or gone: no report of its end comes. A plan would mark
+// the allocation as lost, but while evaluations are paused there is none. If the node comes back it reports
+// the instance again. The node of another one would report it again at once, so that is a failed
+// precondition.
+func ServiceDelete(tx *mvcc.WriteTx, p *structs.ServiceDeleteRequest) error {
 	ns := p.RequestNamespace()
 	has := func(i *structs.ServiceInstance) bool { return i.ServiceName == p.ServiceName && i.ID == p.ID }
 	for a := range schema.AllocsByService.Scan(tx, ns, p.ServiceName) {

@@ -1,4 +1,4 @@
-package offers_test
+package state_test
 
 import (
 	"fmt"
@@ -7,21 +7,20 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/offers"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // fixture is a state with an allocation on each of three nodes: one that is ready, one that is down and one
 // whose row is deleted. Each offers web and api.
-type fixture struct {
+type serviceFixture struct {
 	*state.Store
 	t     *testing.T
 	index uint64
 }
 
-func newFixture(t *testing.T) *fixture {
-	f := &fixture{Store: state.New(), t: t}
+func newFixture(t *testing.T) *serviceFixture {
+	f := &serviceFixture{Store: state.New(), t: t}
 	f.must(func(tx *mvcc.WriteTx) error {
 		schema.Nodes.Put(tx, &structs.Node{ID: "ready", Status: structs.NodeReady})
 		schema.Nodes.Put(tx, &structs.Node{ID: "down", Status: structs.NodeDown})
@@ -40,12 +39,12 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) try(apply func(*mvcc.WriteTx) error) error {
+func (f *serviceFixture) try(apply func(*mvcc.WriteTx) error) error {
 	f.index++
 	return f.Write(f.index, apply)
 }
 
-func (f *fixture) must(apply func(*mvcc.WriteTx) error) {
+func (f *serviceFixture) must(apply func(*mvcc.WriteTx) error) {
 	f.t.Helper()
 	err := f.try(apply)
 	if err != nil {
@@ -53,16 +52,16 @@ func (f *fixture) must(apply func(*mvcc.WriteTx) error) {
 	}
 }
 
-func (f *fixture) delete(ns, service, id string) error {
+func (f *serviceFixture) delete(ns, service, id string) error {
 	return f.try(func(tx *mvcc.WriteTx) error {
-		return offers.Delete(tx, &structs.ServiceDeleteRequest{
+		return state.ServiceDelete(tx, &structs.ServiceDeleteRequest{
 			ServiceName: service, ID: id, WriteOptions: structs.WriteOptions{Namespace: ns, Now: 77},
 		})
 	})
 }
 
 // offered lists the instances that others find.
-func (f *fixture) offered() (ids []string) {
+func (f *serviceFixture) offered() (ids []string) {
 	for a := range state.OfferingAllocs(f.Read(), structs.AllNamespaces) {
 		for _, i := range a.Services {
 			ids = append(ids, i.ID)
