@@ -13,7 +13,7 @@ import (
 	"berth/fsm"
 	"berth/internal/idtoken"
 	"berth/rpc"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -291,7 +291,7 @@ func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 			t.Errorf("the log has the private part of key %d", i)
 		}
 	}
-	for k := range signkeys.Keys(s.Store.Read()) {
+	for k := range trust.SigningKeys(s.Store.Read()) {
 		if k.Private == nil || len(k.Private.Data) == 0 {
 			t.Errorf("the row of key %s has no private part", k.KeyID)
 		}
@@ -307,7 +307,7 @@ func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 	if !strings.Contains(err.Error(), "rotate") {
 		t.Errorf("got %v, want the remedy", err)
 	}
-	next := *signkeys.Key(s.Store.Read(), access.KeyEdDSA)
+	next := *trust.SigningKey(s.Store.Read(), access.KeyEdDSA)
 	next.KeyID = "next"
 	mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{Key: &next})
 	mustPropose(s, fsm.SigningKeyActivate, &access.KeyActivateRequest{KeyID: "next"})

@@ -22,7 +22,6 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
-	"berth/state/signkeys"
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
@@ -125,9 +124,9 @@ var (
 	ACLTokenDelete  = command(154, "ACLTokenDelete", acls.TokenDelete)
 	ACLTokensExpire = command(155, "ACLTokensExpire", acls.TokensExpire)
 
-	SigningKeyAdd      = command(160, "SigningKeyAdd", signkeys.Add)
-	SigningKeyActivate = command(161, "SigningKeyActivate", signkeys.Activate)
-	SigningKeyRemove   = command(162, "SigningKeyRemove", signkeys.Remove)
+	SigningKeyAdd      = command(160, "SigningKeyAdd", trust.SigningKeyAdd)
+	SigningKeyActivate = command(161, "SigningKeyActivate", trust.SigningKeyActivate)
+	SigningKeyRemove   = command(162, "SigningKeyRemove", trust.SigningKeyRemove)
 	QuotaPut           = command(170, "QuotaPut", quotas.Put)
 	QuotaDelete        = command(171, "QuotaDelete", quotas.Delete)
 

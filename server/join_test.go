@@ -21,7 +21,6 @@ import (
 	"berth/rpc"
 	"berth/server/authority"
 	"berth/state"
-	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -80,7 +79,8 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 	r.rows("the authority is stored", func(tx *state.ReadTx) bool { return trust.ActiveAuthority(tx) != nil })
 	// The leader makes these beside the test, and some tests count the entries of the log.
 	r.rows("the signing keys are stored", func(tx *state.ReadTx) bool {
-		return signkeys.Active(tx, access.KeyEdDSA) != nil && signkeys.Active(tx, access.KeyRS256) != nil
+		return trust.ActiveSigningKey(tx, access.KeyEdDSA) != nil &&
+			trust.ActiveSigningKey(tx, access.KeyRS256) != nil
 	})
 	return r, keys
 }

@@ -15,7 +15,6 @@ import (
 	"berth/state/lease"
 	"berth/state/quotas"
 	"berth/state/schema"
-	"berth/state/signkeys"
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
@@ -62,7 +61,7 @@ func Check(tx *ReadTx) []string {
 	trust.CheckSealedValues(c)
 	checkVariables(c)
 	trust.CheckJoins(c)
-	signkeys.Check(c)
+	trust.CheckSigningKeys(c)
 	admissions.CheckRows(c)
 	acls.CheckCounts(c)
 	quotas.CheckUses(c)

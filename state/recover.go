@@ -12,7 +12,6 @@ import (
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/schema"
-	"berth/state/signkeys"
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
@@ -91,7 +90,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepFencePins(tx, before)
 	keepRootKeys(tx, before)
 	trust.Keep(tx, before, now)
-	signkeys.Keep(tx, before, now)
+	trust.KeepSigningKeys(tx, before, now)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may

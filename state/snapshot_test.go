@@ -18,7 +18,6 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
-	"berth/state/signkeys"
 	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
@@ -97,7 +96,7 @@ func addAccess(w *fixture) {
 	do(w, admissions.RulePut, &admission.RulePutRequest{Rule: &admission.Rule{
 		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
-	do(w, signkeys.Add, &access.KeyAddRequest{Key: &access.SigningKey{
+	do(w, trust.SigningKeyAdd, &access.KeyAddRequest{Key: &access.SigningKey{
 		KeyID: "s", Algorithm: access.KeyEdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
 	do(w, classes.Put, &storage.ClassPutRequest{

@@ -9,7 +9,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/state"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -71,7 +71,7 @@ func (p Identities) Sign(ctx context.Context, req *access.SignRequest) (*access.
 
 // sign signs the claims of an order. The error is unavailable while no key signs.
 func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *access.SignedIdentity) error {
-	key := signkeys.Active(tx, o.algorithm)
+	key := trust.ActiveSigningKey(tx, o.algorithm)
 	if key == nil {
 		return structs.Unavailablef("the cluster has no signing key of %s yet: the leader makes it once there is "+
 			"a root key; see berth operator root keyring list", o.algorithm)
@@ -97,7 +97,7 @@ func (p Identities) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *access
 	resp.Issuer = p.Issuer
 	resp.PublicKeys = []access.PublicKey{}
 	for _, active := range []bool{true, false} {
-		for k := range signkeys.Keys(tx) {
+		for k := range trust.SigningKeys(tx) {
 			if (k.State == access.KeyActive) == active {
 				resp.PublicKeys = append(resp.PublicKeys, k.Public())
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -15,7 +15,7 @@ import (
 func (p Identities) RemoveKey(
 	ctx context.Context, req *cluster.RootKeyRemoveRequest, _ *structs.Empty,
 ) (uint64, error) {
-	k := signkeys.Key(p.Store.Read(), req.KeyID)
+	k := trust.SigningKey(p.Store.Read(), req.KeyID)
 	if k == nil {
 		return fsm.Propose(ctx, p.Raft, fsm.RootKeyRemove, req)
 	}

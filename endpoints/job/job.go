@@ -15,7 +15,7 @@ import (
 	"berth/state/csi"
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -88,7 +88,7 @@ func (j Jobs) registerFor(
 
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job), quotas.Warning(tx, job),
+		boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job), quotas.Warning(tx, job),
 		jobvolumes.Warning(tx, job))
 	return index, nil
 }

@@ -12,7 +12,7 @@ import (
 	"berth/state"
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/jobdiff"
@@ -59,7 +59,7 @@ func (j Jobs) Plan(
 	}
 
 	resp.Warnings = joinWarnings(field.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
-		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job),
 		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(j.Now())

@@ -7,7 +7,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/acls"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -34,7 +34,7 @@ func (i *Identity) String() string {
 func (g *Gate) verify(tx mvcc.Reader, token string) (*idtoken.Claims, error) {
 	v := idtoken.Verifier{
 		Key: func(id string) (algorithm string, public []byte, ok bool) {
-			k := signkeys.Key(tx, id)
+			k := trust.SigningKey(tx, id)
 			if k == nil {
 				return "", nil, false
 			}

@@ -14,7 +14,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/acls"
 	"berth/state/schema"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -164,7 +164,7 @@ func TestIdentity_IsWorthNothingWithoutItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(func(tx *mvcc.WriteTx) error {
-		return signkeys.Remove(tx, &access.KeyRemoveRequest{KeyID: "k"})
+		return trust.SigningKeyRemove(tx, &access.KeyRemoveRequest{KeyID: "k"})
 	})
 	_, err = w.resolve(token)
 	if !structs.IsKind(err, structs.KindDenied) {

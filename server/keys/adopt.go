@@ -8,7 +8,6 @@ import (
 
 	"berth/internal/keyring"
 	"berth/state"
-	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -62,7 +61,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 		for _, keyID := range a.lost {
 			// Without its private part a key can never sign again, so the cluster makes another one.
 			trust.AuthoritiesForget(tx, keyID)
-			signkeys.Forget(tx, keyID)
+			trust.SigningKeysForget(tx, keyID)
 		}
 
 		if a.unused == nil {

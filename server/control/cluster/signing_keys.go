@@ -13,7 +13,6 @@ import (
 	"berth/server/clock"
 	"berth/state"
 	"berth/state/schema"
-	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -96,7 +95,7 @@ func (l SigningKeyLoop) step(ctx context.Context, used *signingUse) (wait time.D
 		rootIndex:   root.CreateIndex,
 		needed:      func(k *access.SigningKey) bool { return used.needs(tx, k) },
 	}
-	s, wait := r.next(slices.Collect(signkeys.Keys(tx)))
+	s, wait := r.next(slices.Collect(trust.SigningKeys(tx)))
 	if s == (signingStep{}) {
 		return wait, nil
 	}

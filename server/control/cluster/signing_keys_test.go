@@ -19,7 +19,6 @@ import (
 	"berth/internal/keyring"
 	"berth/server/clock"
 	"berth/state"
-	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -98,7 +97,7 @@ func (c *testCluster) run() {
 // public is an answer with the public keys, as another party keeps it.
 func (c *testCluster) public() map[string]*access.SigningKey {
 	keys := map[string]*access.SigningKey{}
-	for k := range signkeys.Keys(c.store.Read()) {
+	for k := range trust.SigningKeys(c.store.Read()) {
 		keys[k.KeyID] = k
 	}
 	return keys
@@ -107,7 +106,7 @@ func (c *testCluster) public() map[string]*access.SigningKey {
 // token is an identity that the active key of an algorithm signs now, with the longest life.
 func (c *testCluster) token(algorithm string) string {
 	c.t.Helper()
-	key := signkeys.Active(c.store.Read(), algorithm)
+	key := trust.ActiveSigningKey(c.store.Read(), algorithm)
 	if key == nil {
 		c.t.Fatalf("no key of %s signs", algorithm)
 	}
@@ -169,7 +168,7 @@ func TestLoop_RotatesWithoutAGap(t *testing.T) {
 			fresh := kept[len(kept)-1]
 			for _, algorithm := range algorithms {
 				text := c.token(algorithm)
-				signed[signkeys.Active(c.store.Read(), algorithm).KeyID] = true
+				signed[trust.ActiveSigningKey(c.store.Read(), algorithm).KeyID] = true
 				err := verify(text, oldest)
 				if err != nil {
 					t.Fatalf("after %s: a new token of %s with a kept answer: %v", time.Since(begun), algorithm, err)
@@ -209,16 +208,16 @@ func TestLoop_ReplacesAnOldKey(t *testing.T) {
 		c := newCluster(t)
 		c.rotateRoot()
 		c.run()
-		first := signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID
+		first := trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID
 		age := idtoken.DefaultSettings().RotateAfter + access.KeyPublishTime
 		time.Sleep(age - time.Minute)
 		synctest.Wait()
-		if signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID != first {
+		if trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID != first {
 			t.Error("the key was replaced before its time")
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID == first {
+		if trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID == first {
 			t.Error("the key was not replaced")
 		}
 	})

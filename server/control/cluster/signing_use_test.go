@@ -10,7 +10,7 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -66,8 +66,8 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 				Node: &structs.Node{ID: "n1", Name: "n1", Status: structs.NodeReady},
 			})
 			cl.run()
-			first := signkeys.Active(cl.store.Read(), access.KeyEdDSA).KeyID
-			other := signkeys.Active(cl.store.Read(), access.KeyRS256).KeyID
+			first := trust.ActiveSigningKey(cl.store.Read(), access.KeyEdDSA).KeyID
+			other := trust.ActiveSigningKey(cl.store.Read(), access.KeyRS256).KeyID
 			if c.edit != nil {
 				cl.place("a", c.edit)
 			}
@@ -83,7 +83,7 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 
 			time.Sleep(access.KeyKeepTime + time.Hour)
 			synctest.Wait()
-			has := func(id string) bool { return signkeys.Key(cl.store.Read(), id) != nil }
+			has := func(id string) bool { return trust.SigningKey(cl.store.Read(), id) != nil }
 			if has(first) != c.kept || has(other) {
 				t.Errorf("%s: the keys are kept: %t, %t; want %t, false", name, has(first), has(other), c.kept)
 			}

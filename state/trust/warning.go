@@ -1,10 +1,9 @@
-package signkeys
+package trust
 
 import (
 	"fmt"
 
 	"berth/internal/mvcc"
-	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -13,7 +12,7 @@ import (
 // if nothing waits. The leader makes the signing keys soon after the first root key, so a cluster that has a
 // root key and no signing key yet needs nothing from the user.
 func Warning(tx mvcc.Reader, j *structs.Job) string {
-	if Active(tx, access.KeyEdDSA) != nil || trust.ActiveRootKey(tx) != nil {
+	if ActiveSigningKey(tx, access.KeyEdDSA) != nil || ActiveRootKey(tx) != nil {
 		return ""
 	}
 

@@ -1,4 +1,4 @@
-package signkeys_test
+package trust_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/schema"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -26,14 +26,14 @@ func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
 	check := func(hasKey bool) {
 		t.Helper()
 		for want, g := range jobs {
-			got := signkeys.Warning(s.db.Read(), &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}})
+			got := trust.Warning(s.db.Read(), &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}})
 			if (got != "") != (want != "" && !hasKey) || !hasKey && !strings.Contains(got, want) {
 				t.Errorf("with a key %v: got %q, want %q", hasKey, got, want)
 			}
 		}
 	}
 	check(false)
-	do(s, signkeys.Add, key("one", access.KeyEdDSA))
+	do(s, trust.SigningKeyAdd, key("one", access.KeyEdDSA))
 	check(true)
 }
 
@@ -42,14 +42,14 @@ func TestWarning_IsSilentWhileTheFirstSigningKeyIsMade(t *testing.T) {
 	s := newStore(t)
 	task := &structs.Task{Name: "t", Identity: &structs.WorkloadIdentity{Name: structs.DefaultIdentity, File: true}}
 	j := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{task}}}}
-	if signkeys.Warning(s.db.Read(), j) == "" {
+	if trust.Warning(s.db.Read(), j) == "" {
 		t.Error("without an active root key there is no warning")
 	}
 	do(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 		schema.RootKeys.Put(tx, k)
 		return nil
 	}, &cluster.RootKey{KeyID: "active", State: cluster.RootKeyActive})
-	got := signkeys.Warning(s.db.Read(), j)
+	got := trust.Warning(s.db.Read(), j)
 	if got != "" {
 		t.Errorf("with an active root key: %s", got)
 	}

@@ -1,6 +1,4 @@
-// Package signkeys stores the keys with which the servers sign the identities of workloads. The table is part
-// of the schema of package state. A command brings the key pair: here keys are values.
-package signkeys
+package trust
 
 import (
 	"iter"
@@ -9,7 +7,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
-	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -22,14 +19,14 @@ const (
 )
 
 // Key returns a signing key, nil if there is none.
-func Key(tx mvcc.Reader, id string) *access.SigningKey { return schema.SigningKeys.Get(tx, id) }
+func SigningKey(tx mvcc.Reader, id string) *access.SigningKey { return schema.SigningKeys.Get(tx, id) }
 
-// Keys yields the signing keys, in the order of their IDs.
-func Keys(tx mvcc.Reader) iter.Seq[*access.SigningKey] { return schema.SigningKeys.Scan(tx) }
+// SigningKeys yields the signing keys, in the order of their IDs.
+func SigningKeys(tx mvcc.Reader) iter.Seq[*access.SigningKey] { return schema.SigningKeys.Scan(tx) }
 
-// Active returns the key of an algorithm that signs, nil if there is none.
-func Active(tx mvcc.Reader, algorithm string) *access.SigningKey {
-	for k := range Keys(tx) {
+// ActiveSigningKey returns the key of an algorithm that signs, nil if there is none.
+func ActiveSigningKey(tx mvcc.Reader, algorithm string) *access.SigningKey {
+	for k := range SigningKeys(tx) {
 		if k.Algorithm == algorithm && k.State == access.KeyActive {
 			return k
 		}
@@ -39,20 +36,20 @@ func Active(tx mvcc.Reader, algorithm string) *access.SigningKey {
 
 // Add stores a new key, which signs at once if no key of its algorithm does. A repeat of the same request
 // changes nothing.
-func Add(tx *mvcc.WriteTx, p *access.KeyAddRequest) error {
+func SigningKeyAdd(tx *mvcc.WriteTx, p *access.KeyAddRequest) error {
 	err := checkKey(p.Key)
 	if err == nil {
-		err = trust.CheckSealed(tx, p.Key.Private)
+		err = CheckSealed(tx, p.Key.Private)
 	}
 	if err != nil {
 		return err
 	}
 
-	if Key(tx, p.Key.KeyID) != nil {
+	if SigningKey(tx, p.Key.KeyID) != nil {
 		return nil
 	}
 	known := 0
-	for k := range Keys(tx) {
+	for k := range SigningKeys(tx) {
 		known++
 		if k.Algorithm == p.Key.Algorithm && k.State == access.KeyPublished {
 			return structs.Conflictf("signing key %s is published, and signs nothing yet", k.KeyID)
@@ -68,7 +65,7 @@ func Add(tx *mvcc.WriteTx, p *access.KeyAddRequest) error {
 	row.ActiveTime = 0
 	row.RetireTime = 0
 	row.State = access.KeyPublished
-	if Active(tx, row.Algorithm) == nil {
+	if ActiveSigningKey(tx, row.Algorithm) == nil {
 		row.State = access.KeyActive
 		row.ActiveTime = max(p.Now, 1)
 	}
@@ -91,15 +88,15 @@ func checkKey(k *access.SigningKey) error {
 	return nil
 }
 
-// Activate makes a published key sign, and retires the one that did. It changes nothing for a key that is not
-// published.
-func Activate(tx *mvcc.WriteTx, p *access.KeyActivateRequest) error {
-	k := Key(tx, p.KeyID)
+// SigningKeyActivate makes a published key sign, and retires the one that did. It changes nothing for a key
+// that is not published.
+func SigningKeyActivate(tx *mvcc.WriteTx, p *access.KeyActivateRequest) error {
+	k := SigningKey(tx, p.KeyID)
 	if k == nil || k.State != access.KeyPublished {
 		return nil
 	}
 
-	was := Active(tx, k.Algorithm)
+	was := ActiveSigningKey(tx, k.Algorithm)
 	if was != nil {
 		retired := *was
 		retired.State = access.KeyRetired
@@ -113,21 +110,21 @@ func Activate(tx *mvcc.WriteTx, p *access.KeyActivateRequest) error {
 	return nil
 }
 
-// Remove deletes a key: the identities that it signed are worth nothing from then on. A missing key counts as
-// deleted.
-func Remove(tx *mvcc.WriteTx, p *access.KeyRemoveRequest) error {
-	k := Key(tx, p.KeyID)
+// SigningKeyRemove deletes a key: the identities that it signed are worth nothing from then on. A missing key
+// counts as deleted.
+func SigningKeyRemove(tx *mvcc.WriteTx, p *access.KeyRemoveRequest) error {
+	k := SigningKey(tx, p.KeyID)
 	if k != nil {
 		schema.SigningKeys.Delete(tx, k)
 	}
 	return nil
 }
 
-// Check checks the states of the keys, and that at most one of each algorithm signs.
-func Check(c *check.Report) {
+// CheckSigningKeys checks the states of the keys, and that at most one of each algorithm signs.
+func CheckSigningKeys(c *check.Report) {
 	check.Indexes(c, schema.SigningKeys)
 	signs := map[string]int{}
-	for k := range Keys(c) {
+	for k := range SigningKeys(c) {
 		c.Want(k.Private != nil && len(k.PublicKey) > 0, "signing key %s: a part is missing", k.KeyID)
 		switch k.State {
 		case access.KeyPublished:
@@ -146,21 +143,21 @@ func Check(c *check.Report) {
 	}
 }
 
-// Forget deletes the keys whose private parts are encrypted with a root key that is lost.
-func Forget(tx *mvcc.WriteTx, rootID string) {
-	for _, k := range slices.Collect(Keys(tx)) {
+// SigningKeysForget deletes the keys whose private parts are encrypted with a root key that is lost.
+func SigningKeysForget(tx *mvcc.WriteTx, rootID string) {
+	for _, k := range slices.Collect(SigningKeys(tx)) {
 		if k.Private != nil && k.Private.KeyID == rootID {
 			schema.SigningKeys.Delete(tx, k)
 		}
 	}
 }
 
-// Keep keeps the keys of the replaced state, because identities that they signed are in use. If the archive
-// is an earlier one of the same cluster, its other keys were removed since, and stay so. If it is of another
-// cluster, whose nodes have identities of its keys, these go on, and the former ones are retired.
-func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
-	restored := slices.Collect(Keys(tx))
-	known := func(k *access.SigningKey) bool { return Key(before, k.KeyID) != nil }
+// KeepSigningKeys keeps the keys of the replaced state, because identities that they signed are in use. If
+// the archive is an earlier one of the same cluster, its other keys were removed since, and stay so. If it is
+// of another cluster, whose nodes have identities of its keys, these go on, and the former ones are retired.
+func KeepSigningKeys(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
+	restored := slices.Collect(SigningKeys(tx))
+	known := func(k *access.SigningKey) bool { return SigningKey(before, k.KeyID) != nil }
 	sameCluster := len(restored) == 0 || slices.ContainsFunc(restored, known)
 	if sameCluster {
 		for _, k := range restored {
@@ -168,7 +165,7 @@ func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 		}
 	}
 
-	for was := range Keys(before) {
+	for was := range SigningKeys(before) {
 		k := *was
 		if !sameCluster && k.State != access.KeyRetired {
 			k.State = access.KeyRetired

@@ -1,4 +1,4 @@
-package signkeys_test
+package trust_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
-	"berth/state/signkeys"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -41,7 +41,7 @@ func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
 		s.t.Fatal(err)
 	}
 	report := check.New(s.db.Read())
-	signkeys.Check(report)
+	trust.CheckSigningKeys(report)
 	for _, fault := range report.Faults() {
 		s.t.Error(fault)
 	}
@@ -62,20 +62,20 @@ func key(id, algorithm string) *access.KeyAddRequest {
 func (s *store) add(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
-		do(s, signkeys.Add, key(id, access.KeyEdDSA))
+		do(s, trust.SigningKeyAdd, key(id, access.KeyEdDSA))
 	}
 }
 
 func (s *store) activate(id string, now int64) {
 	s.t.Helper()
-	do(s, signkeys.Activate, &access.KeyActivateRequest{KeyID: id, Now: now})
+	do(s, trust.SigningKeyActivate, &access.KeyActivateRequest{KeyID: id, Now: now})
 }
 
 // wantStates compares the states of the keys, as key and state.
 func (s *store) wantStates(want ...string) {
 	s.t.Helper()
 	var got []string
-	for k := range signkeys.Keys(s.db.Read()) {
+	for k := range trust.SigningKeys(s.db.Read()) {
 		got = append(got, k.KeyID+" "+k.State)
 	}
 	if !slices.Equal(got, want) {
@@ -103,7 +103,7 @@ func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 		"a lost root":  {edit(func(k *access.SigningKey) { k.Private.KeyID = "lost" }), structs.KindUnavailable},
 		"a second one": {key("x", access.KeyEdDSA), structs.KindConflict},
 	} {
-		err := try(s, signkeys.Add, c.req)
+		err := try(s, trust.SigningKeyAdd, c.req)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: got %v, want an error of kind %s", name, err, c.kind)
 		}
@@ -115,12 +115,12 @@ func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
 	s := newStore(t)
 	s.add("a", "b")
-	do(s, signkeys.Add, key("other", access.KeyRS256))
+	do(s, trust.SigningKeyAdd, key("other", access.KeyRS256))
 	s.activate("b", 9)
 	s.wantStates("a retired", "b active", "other active")
 	s.activate("a", 10)
 	s.wantStates("a retired", "b active", "other active")
-	if got := signkeys.Key(s.db.Read(), "a").RetireTime; got != 9 {
+	if got := trust.SigningKey(s.db.Read(), "a").RetireTime; got != 9 {
 		t.Errorf("the key is retired at %d", got)
 	}
 }
@@ -130,7 +130,7 @@ func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
 func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
 	replaced := newStore(t)
 	replaced.add("removed")
-	do(replaced, signkeys.Remove, &access.KeyRemoveRequest{KeyID: "removed"})
+	do(replaced, trust.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: "removed"})
 	replaced.add("same", "next")
 	for name, c := range map[string]struct {
 		archive []string
@@ -149,7 +149,7 @@ func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
 			s := newStore(t)
 			s.add(c.archive...)
 			do(s, func(tx *mvcc.WriteTx, now *int64) error {
-				signkeys.Keep(tx, replaced.db.Read(), *now)
+				trust.KeepSigningKeys(tx, replaced.db.Read(), *now)
 				return nil
 			}, new(int64(9)))
 			s.wantStates(c.want...)
@@ -167,6 +167,6 @@ func TestForget_DeletesTheKeysOfALostRootKey(t *testing.T) {
 }
 
 func forget(tx *mvcc.WriteTx, root *string) error {
-	signkeys.Forget(tx, *root)
+	trust.SigningKeysForget(tx, *root)
 	return nil
 }
