@@ -22,7 +22,6 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
-	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -170,9 +169,9 @@ var (
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)
 	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete)
 
-	SITokensRegister   = command(80, "SITokensRegister", sitokens.Register, batched)
-	SITokensGiveUp     = command(81, "SITokensGiveUp", sitokens.GiveUp)
-	SITokensDeregister = command(82, "SITokensDeregister", sitokens.Deregister, batched)
+	SITokensRegister   = command(80, "SITokensRegister", trust.SITokensRegister, batched)
+	SITokensGiveUp     = command(81, "SITokensGiveUp", trust.SITokensGiveUp)
+	SITokensDeregister = command(82, "SITokensDeregister", trust.SITokensDeregister, batched)
 
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{

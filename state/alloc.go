@@ -12,7 +12,7 @@ import (
 	"berth/state/lease"
 	"berth/state/quotas"
 	"berth/state/schema"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -154,7 +154,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	if a.ClientTerminal() && old != nil {
 		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
 		lifecycle.EndAllocVolumes(tx, a, a.ModifyTime)
-		sitokens.GiveUpOf(tx, a.ID, a.ModifyTime)
+		trust.SITokensGiveUpOf(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
 

@@ -15,7 +15,6 @@ import (
 	"berth/state/lease"
 	"berth/state/quotas"
 	"berth/state/schema"
-	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -51,7 +50,7 @@ func Check(tx *ReadTx) []string {
 	checkNodePools(c)
 	checkDeployments(c)
 	checkScalingEvents(c)
-	sitokens.Check(c)
+	trust.CheckSITokens(c)
 	checkFences(c)
 	checkFencePins(c)
 	csi.CheckPluginConfigs(c)

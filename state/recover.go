@@ -12,7 +12,6 @@ import (
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/schema"
-	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -85,7 +84,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	clustertime.ForgetStored(tx)
 	keepCalls(tx, before)
 	acls.Keep(tx, before)
-	sitokens.Keep(tx, before, now)
+	trust.KeepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepFencePins(tx, before)
 	keepRootKeys(tx, before)

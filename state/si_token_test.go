@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"berth/state/schema"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -42,7 +42,7 @@ func (w *fixture) wantTokens(want ...string) {
 		w.t.Errorf("got tokens %q, want %q", got, want)
 	}
 	revoked := 0
-	for range sitokens.Revoked(w.s.Read()) {
+	for range trust.RevokedSIToken(w.s.Read()) {
 		revoked++
 	}
 	for _, text := range want {
@@ -65,12 +65,12 @@ func meshFixture(t *testing.T) *fixture {
 
 func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	w := meshFixture(t)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
-	first := sitokens.ClusterID(w.s.Read())
-	do(w, sitokens.Register, w.tokens("a2", [2]string{"proxy", "z"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	first := trust.ClusterID(w.s.Read())
+	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "z"}))
 	w.wantTokens("a1 proxy x", "a1 web y", "a2 proxy z")
-	if first == "" || sitokens.ClusterID(w.s.Read()) != first {
-		t.Errorf("the cluster has the ID %q, then %q", first, sitokens.ClusterID(w.s.Read()))
+	if first == "" || trust.ClusterID(w.s.Read()) != first {
+		t.Errorf("the cluster has the ID %q, then %q", first, trust.ClusterID(w.s.Read()))
 	}
 	w.client("n1", "a1", structs.AllocComplete)
 	for name, c := range map[string]struct {
@@ -86,19 +86,19 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	} {
 		p := w.tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
 		c.edit(p.Accessors[1])
-		if err := try(w, sitokens.Register, p); !structs.IsKind(err, c.kind) {
+		if err := try(w, trust.SITokensRegister, p); !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: got error %v, want %s", name, err, c.kind)
 		}
 	}
-	if got := slices.Collect(sitokens.Of(w.s.Read(), "a2")); len(got) != 1 {
+	if got := slices.Collect(trust.SITokensOf(w.s.Read(), "a2")); len(got) != 1 {
 		t.Errorf("a rejected request has left %d tokens", len(got)-1)
 	}
 }
 
 func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	w := meshFixture(t)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}))
-	do(w, sitokens.Register, w.tokens("a2", [2]string{"proxy", "y"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "y"}))
 	w.stop("a1", "") // its tasks still run
 	w.wantTokens("a1 proxy x", "a2 proxy y")
 	w.client("n1", "a1", structs.AllocComplete)
@@ -115,29 +115,29 @@ func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
 	w.wantTokens(ended, "a2 proxy y") // the row outlives the allocation
 	for range 2 {
-		do(w, sitokens.Deregister, w.tokens("a1", [2]string{"proxy", "x"}))
+		do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"}))
 		w.wantTokens("a2 proxy y")
 	}
 }
 
 func TestSITokens_AreGivenUpAfterAFailureOrForNewOnes(t *testing.T) {
 	w := meshFixture(t)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
-	do(w, sitokens.GiveUp, w.tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	do(w, trust.SITokensGiveUp, w.tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
 	failed := fmt.Sprint("a1 web y -", w.index+60)
 	w.wantTokens("a1 proxy x", failed)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
 	w.wantTokens("a1 proxy new", fmt.Sprint("a1 proxy x -", w.index+60), "a1 web new", failed)
 }
 
 func TestRecover_KeepsTheTokensOfTheReplacedState(t *testing.T) {
 	w := meshFixture(t)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	archive := w.save()
-	do(w, sitokens.Deregister, w.tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
+	do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
 	w.alloc("a3", "j", "n1")
-	do(w, sitokens.Register, w.tokens("a2", [2]string{"proxy", "later"}))
-	do(w, sitokens.Register, w.tokens("a3", [2]string{"proxy", "gone"}))
+	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "later"}))
+	do(w, trust.SITokensRegister, w.tokens("a3", [2]string{"proxy", "gone"}))
 
 	w = w.restored(archive)
 	w.wantTokens("a1 proxy x", "a2 proxy later", "a3 proxy gone -0")

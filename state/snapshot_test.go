@@ -18,7 +18,6 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
-	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -56,7 +55,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
-	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()})

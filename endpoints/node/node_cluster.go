@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -24,7 +24,7 @@ func (n Nodes) joinCluster(
 		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
 	}
 
-	id := sitokens.ClusterID(n.Store.Read())
+	id := trust.ClusterID(n.Store.Read())
 	// The first node that registers makes it. Two at a time propose two IDs, and the state keeps the first:
 	// hence the read after the entry.
 	if id == "" {
@@ -39,7 +39,7 @@ func (n Nodes) joinCluster(
 			return "", err
 		}
 
-		id = sitokens.ClusterID(n.Store.Read())
+		id = trust.ClusterID(n.Store.Read())
 	}
 
 	if shown != "" && shown != id && !known {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -24,8 +24,8 @@ func registers(id, cluster string) *structs.NodeRegisterRequest {
 func TestNodeRegister_TellsTheCluster(t *testing.T) {
 	s := newServer(t)
 	first := must(s, structs.NodeRegister, registers("n1", "")).ClusterID
-	if first == "" || first != sitokens.ClusterID(s.Store.Read()) {
-		t.Fatalf("the cluster is %q, its row has %q", first, sitokens.ClusterID(s.Store.Read()))
+	if first == "" || first != trust.ClusterID(s.Store.Read()) {
+		t.Fatalf("the cluster is %q, its row has %q", first, trust.ClusterID(s.Store.Read()))
 	}
 	for _, node := range []string{"n1", "n2"} {
 		if got := must(s, structs.NodeRegister, registers(node, "")).ClusterID; got != first {

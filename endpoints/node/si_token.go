@@ -9,7 +9,7 @@ import (
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -140,7 +140,7 @@ func (n Nodes) createTokens(
 	// token is made after the revocation.
 	ctx, cancel := context.WithCancelCause(request)
 	defer cancel(nil)
-	cluster := sitokens.ClusterID(n.Store.Read())
+	cluster := trust.ClusterID(n.Store.Read())
 	// Each goroutine has its own element, so they need no lock.
 	secrets := make([]structs.Secret, len(rows))
 	var calls sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -49,7 +49,7 @@ func derivation(tasks ...string) *access.DeriveSITokenRequest {
 
 // tokenRows returns the tokens of a1, those that the leader revokes with a "-".
 func (s *server) tokenRows() (rows []string) {
-	for t := range sitokens.Of(s.Store.Read(), "a1") {
+	for t := range trust.SITokensOf(s.Store.Read(), "a1") {
 		text := t.TaskName
 		if t.RevokeTime != 0 {
 			text = "-" + text
@@ -130,9 +130,9 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	if len(resp.Tokens) != 2 || resp.Index == 0 {
 		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
 	}
-	cluster := sitokens.ClusterID(s.Store.Read())
+	cluster := trust.ClusterID(s.Store.Read())
 	for task, service := range map[string]string{"proxy": "web", "api": "api"} {
-		for row := range sitokens.Of(s.Store.Read(), "a1", task) {
+		for row := range trust.SITokensOf(s.Store.Read(), "a1", task) {
 			want := core.ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     service,

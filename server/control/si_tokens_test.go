@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -68,7 +68,7 @@ func (w *testEnv) revokeFor(d time.Duration) {
 
 func (w *testEnv) tokens() (left []string) {
 	for _, id := range []string{"a1", "a2", "a3"} {
-		for t := range sitokens.Of(w.Store.Read(), id) {
+		for t := range trust.SITokensOf(w.Store.Read(), id) {
 			left = append(left, t.AccessorID)
 		}
 	}

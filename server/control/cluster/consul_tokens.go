@@ -13,7 +13,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
-	"berth/state/sitokens"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -52,7 +52,7 @@ func (s ConsulTokenLoop) Run(ctx context.Context) {
 
 // warnOfTokens tells the operator of tokens that stay because the servers use Consul no longer.
 func (s ConsulTokenLoop) warnOfTokens() {
-	for range sitokens.Revoked(s.Store.Read()) {
+	for range trust.RevokedSIToken(s.Store.Read()) {
 		s.Logger.Warn("tokens in Consul are not revoked: the servers need a consul block with an address")
 		return
 	}
@@ -76,7 +76,7 @@ func (s ConsulTokenLoop) runner() workqueue.Runner {
 
 func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		for t := range sitokens.Revoked(tx) {
+		for t := range trust.RevokedSIToken(tx) {
 			key := workqueue.Key{Topic: schema.RevokedSITokenRows}
 			copy(key.Key[:], []string{t.AllocID, t.TaskName, t.AccessorID})
 			if !yield(key) {
@@ -87,7 +87,7 @@ func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 }
 
 func (s ConsulTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
-	t := sitokens.Token(tx, k.Key[0], k.Key[1], k.Key[2])
+	t := trust.SIToken(tx, k.Key[0], k.Key[1], k.Key[2])
 	if t == nil || t.RevokeTime == 0 {
 		return workqueue.Step{}
 	}

@@ -1,6 +1,4 @@
-// Package sitokens stores the tokens of Consul that servers make for the tasks of proxies, and decides which
-// of them the leader revokes. The tables are part of the schema of package state.
-package sitokens
+package trust
 
 import (
 	"iter"
@@ -21,24 +19,24 @@ func ClusterID(tx mvcc.Reader) string {
 	return row.ClusterID
 }
 
-// Token returns the row of a token, nil if there is none.
-func Token(tx mvcc.Reader, alloc, task, accessor string) *access.SITokenAccessor {
+// SIToken returns the row of a token, nil if there is none.
+func SIToken(tx mvcc.Reader, alloc, task, accessor string) *access.SITokenAccessor {
 	return schema.SITokens.Get(tx, alloc, task, accessor)
 }
 
 // Of yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
-func Of(tx mvcc.Reader, alloc string, task ...string) iter.Seq[*access.SITokenAccessor] {
+func SITokensOf(tx mvcc.Reader, alloc string, task ...string) iter.Seq[*access.SITokenAccessor] {
 	return schema.SITokens.Scan(tx, append([]string{alloc}, task...)...)
 }
 
-// Revoked yields the tokens that the leader revokes.
-func Revoked(tx mvcc.Reader) iter.Seq[*access.SITokenAccessor] {
+// RevokedSIToken yields the tokens that the leader revokes.
+func RevokedSIToken(tx mvcc.Reader) iter.Seq[*access.SITokenAccessor] {
 	return schema.RevokedSITokens.Scan(tx)
 }
 
-// Register stores the names of tokens that a server is going to make, and gives the cluster its ID.
+// SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
 // It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
-func Register(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
+func SITokensRegister(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	// All are checked before the first change: an entry with an error has changed nothing.
 	for _, t := range p.Accessors {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
@@ -64,7 +62,7 @@ func Register(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	// The former tokens are given up first. After the puts, the new ones of the same tasks would be given up
 	// too.
 	for _, t := range p.Accessors {
-		GiveUpOf(tx, t.AllocID, p.Now+int64(access.SITokenSettle), t.TaskName)
+		SITokensGiveUpOf(tx, t.AllocID, p.Now+int64(access.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
 	}
 
@@ -75,8 +73,8 @@ func Register(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	return nil
 }
 
-// GiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
-func GiveUp(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
+// SITokensGiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
+func SITokensGiveUp(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := stored(tx, t)
 		if row != nil {
@@ -86,8 +84,8 @@ func GiveUp(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	return nil
 }
 
-// Deregister deletes the rows of tokens that are revoked.
-func Deregister(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
+// SITokensDeregister deletes the rows of tokens that are revoked.
+func SITokensDeregister(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := stored(tx, t)
 		if row != nil {
@@ -101,12 +99,13 @@ func stored(tx mvcc.Reader, t *access.SITokenAccessor) *access.SITokenAccessor {
 	if t == nil {
 		return nil
 	}
-	return Token(tx, t.AllocID, t.TaskName, t.AccessorID)
+	return SIToken(tx, t.AllocID, t.TaskName, t.AccessorID)
 }
 
-// GiveUpOf makes the leader revoke the tokens of an allocation, or of one of its tasks, from a time on.
-func GiveUpOf(tx *mvcc.WriteTx, alloc string, from int64, task ...string) {
-	for t := range Of(tx, alloc, task...) {
+// SITokensGiveUpOf makes the leader revoke the tokens of an allocation, or of one of its tasks, from a time
+// on.
+func SITokensGiveUpOf(tx *mvcc.WriteTx, alloc string, from int64, task ...string) {
+	for t := range SITokensOf(tx, alloc, task...) {
 		giveUp(tx, t, from)
 	}
 }
@@ -123,9 +122,9 @@ func giveUp(tx *mvcc.WriteTx, t *access.SITokenAccessor, from int64) {
 	schema.SITokens.Put(tx, t)
 }
 
-// Keep takes over the tokens of the replaced state, because they still exist. It gives up the tokens
+// KeepSITokens takes over the tokens of the replaced state, because they still exist. It gives up the tokens
 // of allocations that do not run in the restored state.
-func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
+func KeepSITokens(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	for t := range schema.SITokens.Scan(before) {
 		if stored(tx, t) != nil {
 			continue
@@ -139,8 +138,8 @@ func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	}
 }
 
-// Check checks that every token that a task may use belongs to an allocation on the node of the row.
-func Check(c *check.Report) {
+// CheckSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
+func CheckSITokens(c *check.Report) {
 	for t := range schema.SITokens.Scan(c) {
 		a := schema.Allocs.Get(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,
