@@ -18,7 +18,6 @@ import (
 	"berth/state/csi/snapshot"
 	"berth/state/csi/space"
 	"berth/state/hostclaims"
-	"berth/state/jobversions"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -47,8 +46,8 @@ var (
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule)
 	JobRevert       = command(15, "JobRevert", state.JobRevert)
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch)
-	JobTag          = command(143, "JobTag", jobversions.Tag)
-	JobUntag        = command(144, "JobUntag", jobversions.Untag)
+	JobTag          = command(143, "JobTag", state.JobTag)
+	JobUntag        = command(144, "JobUntag", state.JobUntag)
 	ServiceDelete   = command(177, "ServiceDelete", state.ServiceDelete)
 	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent)
 	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -305,7 +304,7 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 
 	switch d.Status {
 	case structs.DeploymentSuccessful:
-		jobversions.SetStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
+		setStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
 	case structs.DeploymentRunning:
 		promoteAutomatically(tx, d, now) // canaries may have become healthy while it was paused
 	}
@@ -376,9 +375,9 @@ func evaluateDeployment(tx *WriteTx, j *structs.Job, d *structs.Deployment, now 
 func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
 	v := JobVersion(tx, p.RequestNamespace(), p.JobID, p.JobVersion)
 	if v == nil {
-		return jobversions.None(p.RequestNamespace(), p.JobID, p.JobVersion)
+		return NoVersion(p.RequestNamespace(), p.JobID, p.JobVersion)
 	}
-	jobversions.SetStable(tx, v, p.Stable)
+	setStable(tx, v, p.Stable)
 	return nil
 }
 

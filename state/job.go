@@ -9,7 +9,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/hostclaims"
-	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -292,7 +291,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	kept := 0
 	if j := Job(tx, ns, id); j != nil {
 		kept = keptVersions + 1
-		jobversions.Keep(tx, j, used)
+		keepTagged(tx, j, used)
 		if stable := NewestStable(tx, j); stable != nil {
 			used[stable.Version] = true
 		}
@@ -346,7 +345,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 
 	if p.Purge {
 		deleteJob(tx, j, p.Now)
-		jobversions.Forget(tx, j)
+		forgetVersions(tx, j)
 	}
 
 	putGivenEval(tx, p.Eval, j, p.Now)

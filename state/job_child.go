@@ -6,7 +6,6 @@ import (
 	"berth/internal/codec"
 	"berth/state/check"
 	"berth/state/clustertime"
-	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -191,7 +190,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	case p.JobVersion == current.Version:
 		err = structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
 	case version == nil:
-		err = jobversions.None(ns, p.JobID, p.JobVersion)
+		err = NoVersion(ns, p.JobID, p.JobVersion)
 	default:
 		err = current.CheckChange(version)
 	}

@@ -8,7 +8,6 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/jobversions"
 	"berth/structs"
 )
 
@@ -279,8 +278,8 @@ func (j Jobs) SetStable(
 	job := state.Job(tx, ns, req.JobID)
 	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
 	// The rows of a purged job with the same ID are not versions of this one.
-	if job == nil || version == nil || !jobversions.Is(version, job) {
-		return 0, jobversions.None(ns, req.JobID, req.JobVersion)
+	if job == nil || version == nil || !state.IsVersionOf(version, job) {
+		return 0, state.NoVersion(ns, req.JobID, req.JobVersion)
 	}
 
 	index, err := fsm.Propose(ctx, j.Raft, fsm.JobStable, req)

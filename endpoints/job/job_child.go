@@ -6,7 +6,6 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/state/jobversions"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -145,8 +144,8 @@ func (j Jobs) Revert(
 
 	current, version, err := state.CheckRevert(j.Store.Read(), req)
 	// CheckRevert finds also versions of a purged job with the same ID.
-	if current != nil && version != nil && !jobversions.Is(version, current) {
-		err = jobversions.None(req.RequestNamespace(), req.JobID, req.JobVersion)
+	if current != nil && version != nil && !state.IsVersionOf(version, current) {
+		err = state.NoVersion(req.RequestNamespace(), req.JobID, req.JobVersion)
 	}
 
 	// The cluster may have changed since, so the version is checked as a new one is.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"berth/state"
-	"berth/state/jobversions"
 	"berth/structs"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -118,8 +117,8 @@ func (j Jobs) Submission(
 	ns := req.RequestNamespace()
 	job := state.Job(tx, ns, req.JobID)
 	version := state.JobVersion(tx, ns, req.JobID, req.Version)
-	if version == nil || job != nil && !jobversions.Is(version, job) {
-		return jobversions.None(ns, req.JobID, req.Version)
+	if version == nil || job != nil && !state.IsVersionOf(version, job) {
+		return state.NoVersion(ns, req.JobID, req.Version)
 	}
 
 	// A version without a source is told apart from a version that does not exist.

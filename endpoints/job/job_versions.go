@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/state"
-	"berth/state/jobversions"
 	"berth/structs"
 	"berth/structs/jobdiff"
 )
@@ -20,7 +19,7 @@ func (j Jobs) Versions(
 	job := state.Job(tx, ns, req.JobID)
 	// Versions of a purged job with the same ID are kept while allocations use them. They are not shown.
 	for v := range state.JobVersions(tx, ns, req.JobID) {
-		if job == nil || jobversions.Is(v, job) {
+		if job == nil || state.IsVersionOf(v, job) {
 			resp.Versions = append(resp.Versions, v)
 		}
 	}
@@ -62,10 +61,10 @@ func diffBase(versions []*structs.Job, req *structs.JobGetRequest) (*structs.Job
 		return nil, structs.Invalidf("diff_tag and diff_version exclude each other")
 	case req.DiffTag != "":
 		named = func(v *structs.Job) bool { return v.VersionTag != nil && v.VersionTag.Name == req.DiffTag }
-		missing = jobversions.NoTag(req.JobID, req.DiffTag)
+		missing = state.NoVersionTag(req.JobID, req.DiffTag)
 	case req.DiffVersion != nil:
 		named = func(v *structs.Job) bool { return v.Version == *req.DiffVersion }
-		missing = jobversions.None(req.RequestNamespace(), req.JobID, *req.DiffVersion)
+		missing = state.NoVersion(req.RequestNamespace(), req.JobID, *req.DiffVersion)
 	}
 	i := slices.IndexFunc(versions, named)
 	if i < 0 {

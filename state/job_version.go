@@ -1,7 +1,4 @@
-// Package jobversions changes what the stored versions of a job have beside their specification: whether they
-// are stable, and their tags. The tables are part of the schema of package state, which decides how long a
-// version stays.
-package jobversions
+package state
 
 import (
 	"iter"
@@ -14,30 +11,30 @@ import (
 
 // Is reports whether a stored version is one of the job, and not one of a purged job that had the ID before
 // and whose allocations use it.
-func Is(version, job *structs.Job) bool { return version.CreateIndex >= job.CreateIndex }
+func IsVersionOf(version, job *structs.Job) bool { return version.CreateIndex >= job.CreateIndex }
 
 // Of yields the stored versions of a job, oldest first.
-func Of(tx mvcc.Reader, job *structs.Job) iter.Seq[*structs.Job] {
+func VersionsOf(tx mvcc.Reader, job *structs.Job) iter.Seq[*structs.Job] {
 	return schema.Filter(schema.JobVersions.Scan(tx, job.Namespace, job.ID), func(v *structs.Job) bool {
-		return Is(v, job)
+		return IsVersionOf(v, job)
 	})
 }
 
-// None is the error for a version that a job does not have.
-func None(ns, id string, version uint64) error {
+// NoVersion is the error for a version that a job does not have.
+func NoVersion(ns, id string, version uint64) error {
 	return structs.NotFoundf("there is no version %d of job %q in namespace %q", version, id, ns)
 }
 
-// SetStable sets whether a version of a job is known to work.
-func SetStable(tx *mvcc.WriteTx, version *structs.Job, stable bool) {
+// setStable sets whether a version of a job is known to work.
+func setStable(tx *mvcc.WriteTx, version *structs.Job, stable bool) {
 	if version != nil && version.Stable != stable {
 		change(tx, version, func(j *structs.Job) { j.Stable = stable })
 	}
 }
 
-// Forget leaves no version of a purged job stable or tagged. Those that its allocations use would otherwise
-// be versions to which the next job with its ID goes back.
-func Forget(tx *mvcc.WriteTx, job *structs.Job) {
+// forgetVersions leaves no version of a purged job stable or tagged. Those that its allocations use would
+// otherwise be versions to which the next job with its ID goes back.
+func forgetVersions(tx *mvcc.WriteTx, job *structs.Job) {
 	for _, v := range slices.Collect(schema.JobVersions.Scan(tx, job.Namespace, job.ID)) {
 		if v.Stable || v.VersionTag != nil {
 			change(tx, v, func(j *structs.Job) {
@@ -63,18 +60,18 @@ func change(tx *mvcc.WriteTx, version *structs.Job, edit func(*structs.Job)) {
 	}
 }
 
-// Keep adds the tagged versions of a job to those that stay.
-func Keep(tx mvcc.Reader, job *structs.Job, stays map[uint64]bool) {
-	for v := range Of(tx, job) {
+// keepTagged adds the tagged versions of a job to those that stay.
+func keepTagged(tx mvcc.Reader, job *structs.Job, stays map[uint64]bool) {
+	for v := range VersionsOf(tx, job) {
 		if v.VersionTag != nil {
 			stays[v.Version] = true
 		}
 	}
 }
 
-// Tagged returns the version of a job that has a tag, nil if none has it.
-func Tagged(tx mvcc.Reader, job *structs.Job, tag string) *structs.Job {
-	for v := range Of(tx, job) {
+// TaggedVersion returns the version of a job that has a tag, nil if none has it.
+func TaggedVersion(tx mvcc.Reader, job *structs.Job, tag string) *structs.Job {
+	for v := range VersionsOf(tx, job) {
 		if v.VersionTag != nil && v.VersionTag.Name == tag {
 			return v
 		}
@@ -83,7 +80,7 @@ func Tagged(tx mvcc.Reader, job *structs.Job, tag string) *structs.Job {
 }
 
 // Tag puts a tag on a version of a job. It replaces the tag that the version has.
-func Tag(tx *mvcc.WriteTx, p *structs.JobTagRequest) error {
+func JobTag(tx *mvcc.WriteTx, p *structs.JobTagRequest) error {
 	version, err := find(tx, p)
 	if err == nil {
 		err = structs.CheckJobTag(p.TagName, p.Description)
@@ -112,8 +109,8 @@ func find(tx mvcc.Reader, p *structs.JobTagRequest) (*structs.Job, error) {
 		return nil, noJob(ns, p.JobID)
 	}
 	version := schema.JobVersions.Get(tx, ns, p.JobID, mvcc.Ordered(p.JobVersion))
-	if version == nil || !Is(version, job) {
-		return nil, None(ns, p.JobID, p.JobVersion)
+	if version == nil || !IsVersionOf(version, job) {
+		return nil, NoVersion(ns, p.JobID, p.JobVersion)
 	}
 	return version, nil
 }
@@ -125,7 +122,7 @@ func noJob(ns, id string) error {
 // checkTags rejects a name that another version has, and a tag beyond the bound.
 func checkTags(tx mvcc.Reader, version *structs.Job, name string) error {
 	tagged := 0
-	for v := range Of(tx, schema.Jobs.Get(tx, version.Namespace, version.ID)) {
+	for v := range VersionsOf(tx, schema.Jobs.Get(tx, version.Namespace, version.ID)) {
 		switch {
 		case v.VersionTag == nil, v.Version == version.Version:
 			continue
@@ -141,23 +138,23 @@ func checkTags(tx mvcc.Reader, version *structs.Job, name string) error {
 	return nil
 }
 
-// Untag removes a tag from its version. The version then stays as long as one that never had a tag.
-func Untag(tx *mvcc.WriteTx, p *structs.JobUntagRequest) error {
+// JobUntag removes a tag from its version. The version then stays as long as one that never had a tag.
+func JobUntag(tx *mvcc.WriteTx, p *structs.JobUntagRequest) error {
 	ns := p.RequestNamespace()
 	job := schema.Jobs.Get(tx, ns, p.JobID)
 	if job == nil {
 		return noJob(ns, p.JobID)
 	}
-	version := Tagged(tx, job, p.TagName)
+	version := TaggedVersion(tx, job, p.TagName)
 	if version == nil {
-		return NoTag(p.JobID, p.TagName)
+		return NoVersionTag(p.JobID, p.TagName)
 	}
 	change(tx, version, func(j *structs.Job) { j.VersionTag = nil })
 	return nil
 }
 
-// NoTag is the error for a tag that no version of a job has.
-func NoTag(job, tag string) error {
+// NoVersionTag is the error for a tag that no version of a job has.
+func NoVersionTag(job, tag string) error {
 	return structs.NotFoundf("no version of job %q has the tag %q: \"job history\" lists the tags",
 		job, structs.Cut(tag, structs.MaxQuoted))
 }

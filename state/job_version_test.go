@@ -1,4 +1,4 @@
-package jobversions_test
+package state_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/jobversions"
 	"berth/structs"
 )
 
@@ -56,7 +55,7 @@ func (s *store) register() {
 
 func (s *store) tag(version uint64, name string) error {
 	s.t.Helper()
-	return try(s, jobversions.Tag, &structs.JobTagRequest{
+	return try(s, state.JobTag, &structs.JobTagRequest{
 		JobID:        "j",
 		JobVersion:   version,
 		TagName:      name,
@@ -67,7 +66,7 @@ func (s *store) tag(version uint64, name string) error {
 
 func (s *store) untag(name string) error {
 	s.t.Helper()
-	return try(s, jobversions.Untag, &structs.JobUntagRequest{JobID: "j", TagName: name})
+	return try(s, state.JobUntag, &structs.JobUntagRequest{JobID: "j", TagName: name})
 }
 
 func (s *store) job() *structs.Job { return state.Job(s.Read(), structs.DefaultNamespace, "j") }
@@ -145,12 +144,12 @@ func TestTag_RejectsFaults(t *testing.T) {
 	s.want("0golden", "1")
 
 	none := &structs.JobTagRequest{JobID: "none", TagName: "x"}
-	wantKind(t, try(s, jobversions.Tag, none), structs.KindNotFound, `no job "none"`)
+	wantKind(t, try(s, state.JobTag, none), structs.KindNotFound, `no job "none"`)
 	unset := &structs.JobUntagRequest{JobID: "none", TagName: "x"}
-	wantKind(t, try(s, jobversions.Untag, unset), structs.KindNotFound, `no job "none"`)
+	wantKind(t, try(s, state.JobUntag, unset), structs.KindNotFound, `no job "none"`)
 	long := &structs.JobTagRequest{JobID: "j", TagName: "x"}
 	long.Description = strings.Repeat("x", structs.MaxJobTagDescription+1)
-	wantKind(t, try(s, jobversions.Tag, long), structs.KindInvalid, "1001 bytes")
+	wantKind(t, try(s, state.JobTag, long), structs.KindInvalid, "1001 bytes")
 }
 
 func TestTag_KeepsItsVersionUntilItIsRemoved(t *testing.T) {
