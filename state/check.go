@@ -10,7 +10,6 @@ import (
 	"berth/state/csi/drifts"
 	"berth/state/csi/health"
 	"berth/state/csi/snapshot"
-	"berth/state/evalallocs"
 	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/quotas"
@@ -175,7 +174,7 @@ func checkAllocs(c *check.Report) {
 	checkDevices(c)
 	checkPorts(c)
 	checkNodeUses(c)
-	evalallocs.Check(c)
+	checkEvalAllocs(c)
 }
 
 // checkServices checks the instances of an allocation: they end with it, each is there once, and none is

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/check"
-	"berth/state/evalallocs"
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
@@ -94,7 +93,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 func checkComputed(t *rapid.T, s *Store) {
 	c := check.New(s.Read())
 	checkNodeUses(c)
-	evalallocs.Check(c)
+	checkEvalAllocs(c)
 	quotas.CheckUses(c)
 	if faults := c.Faults(); len(faults) > 0 {
 		t.Fatal(faults)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/state/evalallocs"
 	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
@@ -55,7 +54,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 		}
 	}
 
-	evalallocs.CountNew(tx, placed)
+	countEvalAllocs(tx, placed)
 	quotas.CountNew(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)

@@ -5,7 +5,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/acls"
-	"berth/state/evalallocs"
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
@@ -42,7 +41,7 @@ func New() *Store {
 
 // Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.
 func (s *Store) Load(r io.Reader) error {
-	err := s.DB.Load(r, linkInstances, evalallocs.CountAll, quotas.CountAll, acls.CountAll)
+	err := s.DB.Load(r, linkInstances, countAllEvalAllocs, quotas.CountAll, acls.CountAll)
 	if err != nil {
 		return structs.Invalidf("%w", err)
 	}

@@ -18,7 +18,6 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/evalallocs"
 	"berth/structs"
 )
 
@@ -290,7 +289,7 @@ func (g *garbage) addEval(e *structs.Evaluation) {
 	if g.evals[e.ID] || !e.Terminal() {
 		return
 	}
-	if evalallocs.Of(g.tx, e.ID) > g.ofEval[e.ID] {
+	if state.AllocsOfEval(g.tx, e.ID) > g.ofEval[e.ID] {
 		return
 	}
 	g.deleteEval(e)

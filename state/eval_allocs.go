@@ -1,6 +1,4 @@
-// Package evalallocs counts the allocations that each evaluation has placed, in a computed table of the
-// schema, so that the deletion of an evaluation reads no allocation.
-package evalallocs
+package state
 
 import (
 	"fmt"
@@ -13,16 +11,16 @@ import (
 )
 
 // Of returns the number of allocations that an evaluation has placed.
-func Of(tx mvcc.Reader, eval string) (n int) {
+func AllocsOfEval(tx mvcc.Reader, eval string) (n int) {
 	for row := range schema.EvalAllocs.Scan(tx, eval) {
 		n += row.Allocs
 	}
 	return n
 }
 
-// CountNew keeps the rows for new allocations, with one change for all of an evaluation that follow
+// countEvalAllocs keeps the rows for new allocations, with one change for all of an evaluation that follow
 // each other.
-func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
+func countEvalAllocs(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	for len(placed) > 0 {
 		by := schema.PlacedByOf(placed[0])
 		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return schema.PlacedByOf(a) != by })
@@ -34,8 +32,8 @@ func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	}
 }
 
-// CountAll counts the allocations of all evaluations after a snapshot file was loaded.
-func CountAll(tx *mvcc.LoadTx) {
+// countAllEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
+func countAllEvalAllocs(tx *mvcc.LoadTx) {
 	// The order of the rows does not matter: each key comes once.
 	for by, n := range countEach(tx) {
 		schema.EvalAllocs.Insert(tx, &schema.EvalAllocsRow{PlacedBy: by, Allocs: n})
@@ -53,8 +51,8 @@ func countEach(tx mvcc.Reader) map[schema.PlacedBy]int {
 	return all
 }
 
-// Check checks that each evaluation has the number of its allocations.
-func Check(c *check.Report) {
+// checkEvalAllocs checks that each evaluation has the number of its allocations.
+func checkEvalAllocs(c *check.Report) {
 	counted := map[string]int{}
 	for by, n := range countEach(c) {
 		counted[fmt.Sprint(by)] = n
