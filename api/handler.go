@@ -33,7 +33,6 @@ import (
 
 	"berth/api/audited"
 	"berth/api/bodies"
-	"berth/api/coded"
 	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/api/slots"
@@ -305,7 +304,7 @@ func (h *handler) serve(route Route) http.Handler {
 		switch {
 		case err != nil &&
 			r.Context().Err() != nil &&
-			!errors.As(err, new(coded.Error)):
+			!errors.As(err, new(bodies.StatusError)):
 			// An error with a status of its own goes to the client: the body did not arrive in time.
 			h.Logger.Debug("client disconnected",
 				"path", r.URL.Path,

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/api/coded"
+	"berth/api/bodies"
 	"berth/structs"
 )
 
@@ -155,7 +155,7 @@ func renderError(w http.ResponseWriter, err error) {
 	}
 
 	status := kind.HTTPStatus()
-	var other coded.Error
+	var other bodies.StatusError
 	if errors.As(err, &other) {
 		status = other.Status
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"time"
 
-	"berth/api/coded"
 	"berth/internal/loadshed"
 	"berth/structs"
 )
@@ -105,7 +104,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		took := time.Since(b.started).Round(time.Millisecond)
 		err = structs.Invalidf("the body did not arrive: %d bytes came in %s",
 			b.read, took)
-		return n, coded.Error{Err: err, Status: http.StatusRequestTimeout, Unread: true}
+		return n, StatusError{Err: err, Status: http.StatusRequestTimeout, Unread: true}
 	}
 
 	return n, err
@@ -169,7 +168,7 @@ func nullElements(text []byte) (n int) {
 
 // tooLargeError closes the connection, since the rest of the body is not read.
 func tooLargeError(format string, args ...any) error {
-	return coded.Error{
+	return StatusError{
 		Err:    structs.Invalidf(format, args...),
 		Status: http.StatusRequestEntityTooLarge,
 		Unread: true,

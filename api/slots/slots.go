@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"berth/api/coded"
+	"berth/api/bodies"
 	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/structs"
@@ -94,7 +94,7 @@ func (s *Slots) Take(c Caller) (release func(), err error) {
 	case c != Unknown && s.of[c] >= s.own:
 		err = structs.Unavailablef("this agent sends %d files, logs and streams of events to the caller, the most "+
 			"for one; end one, or ask another agent; a token is a caller, and so is an address without one", s.own)
-		return nil, coded.Error{Err: err, Status: http.StatusTooManyRequests}
+		return nil, bodies.StatusError{Err: err, Status: http.StatusTooManyRequests}
 	case c != Root && s.taken >= s.all:
 		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
 			s.all)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"testing"
 
-	"berth/api/coded"
+	"berth/api/bodies"
 	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/structs"
@@ -27,7 +27,7 @@ func TestSlots_BoundAllAndEachCaller(t *testing.T) {
 		t.Helper()
 		release, err := s.Take(c)
 		status := none
-		var own coded.Error
+		var own bodies.StatusError
 		if errors.As(err, &own) {
 			status = own.Status
 		} else if err != nil {
