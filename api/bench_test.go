@@ -17,6 +17,7 @@ import (
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/internal/admission"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
@@ -93,10 +94,10 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
 			c := shape.Claim(shape.SharedVolume, i, structs.ClaimRead)
-			return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
+			return lifecycle.VolumeClaim(tx, agenttest.Request(&structs.CSIVolumeClaimRequest{
 				NodeID: shape.UUID("node", i),
 				Claims: []*structs.CSIClaim{c},
-			})
+			}))
 		})
 	}
 	batch.Commit()
