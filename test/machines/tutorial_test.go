@@ -274,7 +274,10 @@ func (tut *tutorial) start(b block) error {
 		return err
 	}
 
-	const health = `curl -s -o /dev/null -w '%{http_code}' localhost:4746/v1/agent/health?type=client`
+	health := `curl -s -o /dev/null -w '%{http_code}' localhost:4746/v1/agent/health?type=client`
+	if strings.Contains(b.commands, "consul agent") { // it may answer only after the node has registered
+		health = `berth node status -self -json | grep -q consul.version && echo 200`
+	}
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
 		got, _, err := tut.execute(health)
 		if err != nil || strings.HasPrefix(got, "200") {
