@@ -133,12 +133,12 @@ func TestPage_SolvesAStuckVolumeByClicks(t *testing.T) {
 		t.Errorf("the lost writer has the volume:\n%s", v.body)
 	}
 
-	// The plugin detaches and attaches, and the node of the new writer runs its task.
-	for node, op := range map[string]string{"n1": "detach", "n2": "attach"} {
+	// The plugin detaches and then attaches, and the node of the new writer runs its task.
+	for _, call := range []struct{ node, op string }{{"n1", "detach"}, {"n2", "attach"}} {
 		endpointstest.MustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 			VolumeID: "data",
-			NodeID:   node,
-			Op:       op,
+			NodeID:   call.node,
+			Op:       call.op,
 		})
 	}
 	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{

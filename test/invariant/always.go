@@ -181,23 +181,27 @@ func PlacedWhereAllowed(v *View) (faults []string) {
 	return faults
 }
 
-// lacksPlugin reports whether a node has volumes of a plugin that a job runs on each node.
+// lacksPlugin reports whether a node has volumes of a plugin that a job runs on each node, or may have some
+// because it is back after a loss.
 func (v *View) lacksPlugin(n *structs.Node, j *structs.Job) bool {
 	runs := func(plugin string) bool {
 		return slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
 			return slices.Contains(g.Plugins(), plugin)
 		})
 	}
+	isPlugin := slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
+		return len(g.Plugins()) > 0
+	})
 	return j.PerNode() && n.Status == structs.NodeReady &&
-		slices.ContainsFunc(v.Claims, func(c *structs.CSIClaim) bool {
+		(n.Returning && isPlugin || slices.ContainsFunc(v.Claims, func(c *structs.CSIClaim) bool {
 			return c.NodeID == n.ID && c.State == structs.ClaimGranted && runs(c.PluginID)
-		})
+		}))
 }
 
 // accepts reports whether a node takes allocations.
 func accepts(n *structs.Node) bool {
 	return n.Status == structs.NodeReady && n.DrainStrategy == nil &&
-		n.SchedulingEligibility == structs.NodeEligible
+		n.SchedulingEligibility == structs.NodeEligible && !n.Returning
 }
 
 // suits reports whether a job may run on a node as it is, with whatever else runs there.
