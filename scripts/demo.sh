@@ -145,4 +145,4 @@ stop_agent
 step "measured"
 printf 'first write after job run: %5d ms   (aim: under 1000)\n' "$first_write_ms"
 printf 'agent memory:              %5d MB   (aim: under 96 when idle)\n' "$((rss_kb / 1024))"
-printf 'binary size:               %5d MB   (aim: under 56)\n' "$(($(stat -c %s "$berth") / 1048576))"
+printf 'binary size:               %5d MB   (aim: under 80)\n' "$(($(stat -c %s "$berth") / 1048576))"
