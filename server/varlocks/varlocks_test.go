@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/oneserver"
 )
 
 const ttl, delay = 15 * time.Second, 30 * time.Second
@@ -23,51 +23,28 @@ const ttl, delay = 15 * time.Second, 30 * time.Second
 // world is a cluster of one server in virtual time.
 type world struct {
 	*Locks
-	t     *testing.T
-	fsm   *fsm.FSM
-	mu    sync.Mutex
-	index uint64
-	fails bool
+	t   *testing.T
+	log *oneserver.Log
 }
 
 // inWorld runs a test in virtual time, with a variable that is locked.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
-		w := &world{t: t, fsm: fsm.New(store), index: 10}
-		w.Locks = New(Config{Store: store, Proposer: w, Logger: hclog.NewNullLogger(), Clock: boottime.Monotonic()})
+		w := &world{t: t, log: oneserver.NewLog()}
+		w.Locks = New(Config{
+			Store:    w.log.Store,
+			Proposer: w.log,
+			Logger:   hclog.NewNullLogger(),
+			Clock:    boottime.Monotonic(),
+		})
 		w.acquire("one")
 		test(t, w)
 	})
 }
 
-// Propose applies an entry at once, or fails.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fails {
-		return 0, nil, errors.New("no quorum")
-	}
-	w.index++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
-}
-
-// entries returns the index of the last entry.
-func (w *world) entries() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.index
-}
-
-func (w *world) setFails(fails bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.fails = fails
-}
-
 func (w *world) acquire(id string) {
 	w.t.Helper()
-	_, err := fsm.Propose(w.t.Context(), w, fsm.VariableLock, &access.VariableChange{
+	_, err := fsm.Propose(w.t.Context(), w.log, fsm.VariableLock, &access.VariableChange{
 		Namespace: "default",
 		Path:      "a",
 		Lock:      &access.VariableLock{ID: id, TTL: ttl, LockDelay: delay},
@@ -124,14 +101,14 @@ func TestRun_EndsALockThatIsNotRenewed_ThenItsDelay(t *testing.T) {
 func TestRenew_KeepsTheLock_AndWritesNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
-		before := w.entries()
+		before := w.log.Entries()
 		for range 10 {
 			w.check(10*time.Second, "held")
 			if err := w.Renew(w.row()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if now := w.entries(); now != before {
+		if now := w.log.Entries(); now != before {
 			t.Errorf("%d entries", now-before)
 		}
 		w.check(ttl-time.Second, "held")
@@ -146,12 +123,12 @@ func TestRenew_KeepsTheLock_AndWritesNothing(t *testing.T) {
 func TestRenew_RejectsALockWhoseEndHasCome(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
-		w.setFails(true)
+		w.log.Fail(errors.New("no quorum"))
 		w.check(ttl+time.Second, "held")
 		if err := w.Renew(w.row()); !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("got %v", err)
 		}
-		w.setFails(false)
+		w.log.Fail(nil)
 		w.check(2*time.Second, "expired")
 	})
 }
@@ -180,7 +157,7 @@ func TestRun_ForgetsAReleasedLock(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
 		w.check(10*time.Second, "held")
-		_, err := fsm.Propose(t.Context(), w, fsm.VariableUnlock, &access.VariableChange{
+		_, err := fsm.Propose(t.Context(), w.log, fsm.VariableUnlock, &access.VariableChange{
 			Namespace: "default",
 			Path:      "a",
 			Lock:      &access.VariableLock{ID: "one"},

@@ -144,10 +144,10 @@ func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 // A failure ends the collection: an evaluation is not deleted before its allocations.
 func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
 	w := newTestEnv(t)
-	w.down = structs.Unavailablef("try again")
+	w.Fail(structs.Unavailablef("try again"))
 	_, err := anHour.Run(context.Background(), storeWithGarbage(t, 5).Read(), w)
-	if !structs.IsKind(err, structs.KindUnavailable) || w.entries != 0 {
-		t.Errorf("%d entries, %v", w.entries, err)
+	if !structs.IsKind(err, structs.KindUnavailable) || w.Entries() != 0 {
+		t.Errorf("%d entries, %v", w.Entries(), err)
 	}
 }
 

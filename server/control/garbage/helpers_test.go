@@ -1,52 +1,27 @@
 package garbage
 
 import (
-	"context"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
 // testEnv is a store with a log of one server.
 type testEnv struct {
-	t       testing.TB
-	Store   *state.Store
-	fsm     *fsm.FSM
-	index   uint64
-	entries int
-	down    error // of the log
+	t testing.TB
+	*oneserver.Log
 }
 
-func newTestEnv(t testing.TB) *testEnv {
-	store := state.New()
-	return &testEnv{t: t, Store: store, fsm: fsm.New(store), index: 100}
-}
-
-// Propose implements fsm.Proposer.
-func (w *testEnv) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	if w.down != nil {
-		return 0, nil, w.down
-	}
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{
-		Index: w.index,
-		Type:  raft.LogCommand,
-		Data:  entry,
-	}), nil
-}
+func newTestEnv(t testing.TB) *testEnv { return &testEnv{t, oneserver.NewLog()} }
 
 func put[P any](w *testEnv, c fsm.Command[P], p *P) {
 	w.t.Helper()
-	if _, err := fsm.Propose(context.Background(), w, c, p); err != nil {
-		w.t.Fatalf("%s: %v", c.Name, err)
-	}
+	oneserver.Put(w.t, w, c, p)
 }
 
 func now() structs.WriteOptions {

@@ -9,35 +9,28 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/server/control/volumes"
-	"berth/state"
 	"berth/state/csi/space"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
+	"berth/test/oneserver"
 )
 
 // capacityWorld is a log of one server, with nodes in zones whose plugin answers.
 type capacityWorld struct {
-	t       *testing.T
-	store   *state.Store
-	fsm     *fsm.FSM
-	index   uint64
-	entries int
-	asked   []string // classes and places
-	answer  func(zone string) (available int64, err error)
+	t *testing.T
+	*oneserver.Log
+	asked  []string // classes and places
+	answer func(zone string) (available int64, err error)
 }
 
 func newWorld(t *testing.T, zones int) *capacityWorld {
-	store := state.New()
 	w := &capacityWorld{
 		t:      t,
-		store:  store,
-		fsm:    fsm.New(store),
-		index:  100,
+		Log:    oneserver.NewLog(),
 		answer: func(string) (int64, error) { return 1 << 40, nil },
 	}
 	for i := range zones {
@@ -45,13 +38,6 @@ func newWorld(t *testing.T, zones int) *capacityWorld {
 	}
 	w.addClass("fast", storage.BindFirstConsumer)
 	return w
-}
-
-// Propose implements fsm.Proposer.
-func (w *capacityWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // Call implements nodeconn.Caller.
@@ -64,16 +50,8 @@ func (w *capacityWorld) Call(_ context.Context, _, _ string, req, resp any) erro
 	return err
 }
 
-func put[P any](w *capacityWorld, c fsm.Command[P], p *P) {
-	w.t.Helper()
-	_, err := fsm.Propose(context.Background(), w, c, p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *capacityWorld) addClass(name, binding string) {
-	put(w, fsm.VolumeClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{
+	oneserver.Put(w.t, w, fsm.VolumeClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{
 		Name:       name,
 		PluginID:   "p",
 		Binding:    binding,
@@ -87,7 +65,7 @@ func (w *capacityWorld) addNode(id, zone string) {
 	node.NodeInfo = &structs.CSINodeInfo{ID: id, AccessibleTopology: inZone(zone)}
 	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
 	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsGetCapacity: true}
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+	oneserver.Put(w.t, w, fsm.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
 		CSI:  []*structs.CSIPluginInstance{node, controller},
 	})
@@ -99,23 +77,23 @@ func inZone(zone string) *structs.CSITopology {
 
 // rounds runs the loop for some rounds, in virtual time, and counts their entries.
 func (w *capacityWorld) rounds(n int) (entries int) {
-	before := w.entries
+	before := w.Entries()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loop := volumes.CapacityLoop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
+		loop := volumes.CapacityLoop{Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
 		loop.Run(ctx)
 	}()
 	time.Sleep(time.Duration(n)*volumes.CapacityInterval - volumes.CapacityInterval/2)
 	synctest.Wait()
 	cancel()
 	<-ended
-	return w.entries - before
+	return w.Entries() - before
 }
 
 func (w *capacityWorld) row(zone string) *storage.Exhaustion {
-	return space.Exhausted(w.store.Read(), "p", "fast", inZone(zone))
+	return space.Exhausted(w.Store.Read(), "p", "fast", inZone(zone))
 }
 
 func TestLoop_RecordsWhatHasChanged(t *testing.T) {
@@ -146,7 +124,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 		}
 
 		w.asked = nil
-		put(w, fsm.VolumeOutcome, w.exhausted("z065"))
+		oneserver.Put(w.t, w, fsm.VolumeOutcome, w.exhausted("z065"))
 		w.rounds(2)
 		first, later := w.asked[:volumes.MaxCalls], w.asked[volumes.MaxCalls:]
 		if first[0] != "fast z065" || !slices.Contains(later, "fast z064") {
@@ -158,7 +136,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 // exhausted makes a volume of a job in a zone, and returns the answer that there is no space for it.
 func (w *capacityWorld) exhausted(zone string) *structs.CSIVolumeOutcome {
 	now := structs.WriteOptions{Now: time.Now().UnixNano()}
-	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: now, Volumes: []*structs.CSIVolume{{
+	asked := []*structs.CSIVolume{{
 		ID:                  "v",
 		JobID:               "j",
 		Class:               "fast",
@@ -166,7 +144,8 @@ func (w *capacityWorld) exhausted(zone string) *structs.CSIVolumeOutcome {
 		State:               structs.VolumeCreating,
 		Parameters:          map[string]string{"type": "fast"},
 		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{inZone(zone)}},
-	}}})
+	}}
+	oneserver.Put(w.t, w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: asked, WriteOptions: now})
 	return &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "create",

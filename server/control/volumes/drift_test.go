@@ -106,10 +106,12 @@ func TestDrift_DoesNotListAPluginThatEndsAtIt(t *testing.T) {
 		w.want("before", "missing_volume v ")
 		lists := len(w.lists)
 		ending := func(calls ...*structs.CSIEndingCall) {
-			i := *csi.Instance(w.store.Read(), "p", structs.CSIKindController, "n0")
+			i := *csi.Instance(w.Store.Read(), "p", structs.CSIKindController, "n0")
 			i.EndingCalls = calls
-			row := *state.Node(w.store.Read(), "n0")
-			put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &row, CSI: []*structs.CSIPluginInstance{&i}})
+			row := *state.Node(w.Store.Read(), "n0")
+			put(w.world, fsm.NodeRegister, &structs.NodeRegisterRequest{
+				Node: &row, CSI: []*structs.CSIPluginInstance{&i},
+			})
 		}
 		ending(&structs.CSIEndingCall{RPC: "ListVolumes"})
 		w.next()
@@ -205,7 +207,7 @@ func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
 
 // repairs returns the recorded repairs.
 func (w *driftWorld) repairs() (all []string) {
-	for d := range drifts.OfPlugin(w.store.Read(), "p") {
+	for d := range drifts.OfPlugin(w.Store.Read(), "p") {
 		if d.Repair != "" {
 			all = append(all, d.Kind+" "+d.VolumeID)
 		}
@@ -226,14 +228,16 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 			func(w *driftWorld) { w.claim("v", "n0") }, func(*driftWorld) {}, listed("v", "ext-n0"),
 		},
 		"detached": {func(w *driftWorld) { w.attach("v", "n0") }, func(w *driftWorld) {
-			put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			put(w.world, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 				NodeID: "n0", Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a-v-n0"}},
 			})
-			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n0", Op: "detach"})
+			put(w.world, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+				VolumeID: "v", NodeID: "n0", Op: "detach",
+			})
 		}, listed("v", "ext-n0")},
 		"a call for the volume": {func(*driftWorld) {}, func(w *driftWorld) {
-			row := csi.Volume(w.store.Read(), "default", "v")
-			put(w, fsm.CallNote, &structs.CSICallNote{
+			row := csi.Volume(w.Store.Read(), "default", "v")
+			put(w.world, fsm.CallNote, &structs.CSICallNote{
 				VolumeID: "v", RowIndex: row.CreateIndex, Call: &structs.CSICall{NodeID: "n0", Op: "expand"},
 			})
 		}, listed("v", "ext-n0")},
@@ -242,7 +246,7 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 			virtualDrift(t, func(t *testing.T, w *driftWorld) {
 				w.addVolume("v")
 				c.before(w)
-				p := newDriftPass(DriftLoop{Store: w.store, Nodes: w}, "p")
+				p := newDriftPass(DriftLoop{Store: w.Store, Nodes: w}, "p")
 				w.list = func(*nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 					c.during(w)
 					return &nodecalls.ClientCSIListResponse{Volumes: []*stub{c.page}}, nil
@@ -286,7 +290,7 @@ func TestLoop_KeepsTheDifferencesOfStorageThatIsDown(t *testing.T) {
 		w.addVolume("v1", "z1")
 		w.addVolume("nowhere")
 		down := func(node string) {
-			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+			put(w.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
 		}
 		w.run()
 		w.next()
@@ -298,7 +302,9 @@ func TestLoop_KeepsTheDifferencesOfStorageThatIsDown(t *testing.T) {
 		w.want("both are down", "missing_volume v0 ")
 
 		all := []string{"missing_volume nowhere ", "missing_volume v0 ", "missing_volume v1 "}
-		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0", "n1"}, Status: structs.NodeReady})
+		put(w.world, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: []string{"n0", "n1"}, Status: structs.NodeReady,
+		})
 		w.next()
 		w.next()
 		w.want("both are up", all...)
@@ -367,7 +373,7 @@ func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
 				}
 				return &nodecalls.ClientCSIListResponse{Volumes: all}, nil
 			}
-			_, err := newDriftPass(DriftLoop{Store: w.store, Nodes: w}, "p").run(t.Context())
+			_, err := newDriftPass(DriftLoop{Store: w.Store, Nodes: w}, "p").run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "more than") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -411,7 +417,7 @@ func TestLoop_RepairsAfterTwoLists(t *testing.T) {
 		w.run()
 		w.next()
 		attachment := func(id string) *structs.CSIAttachment {
-			return csi.Attachment(w.store.Read(), "default", id, "n0")
+			return csi.Attachment(w.Store.Read(), "default", id, "n0")
 		}
 		if attachment("lost").State != structs.AttachmentAttached || attachment("stray") != nil {
 			t.Error("repaired after one list")

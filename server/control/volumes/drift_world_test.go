@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
 
 	"berth/fsm"
 	"berth/state"
@@ -21,20 +19,13 @@ import (
 	"berth/structs/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// driftWorld is a log of one server, with the nodes n0, n1, ... whose plugin "p" answers from a list. The
-// plugin knows each node by its ID with "ext-" before it.
+// driftWorld has the nodes n0, n1, ... whose plugin answers from a list.
 type driftWorld struct {
-	t       *testing.T
-	store   *state.Store
-	fsm     *fsm.FSM
-	mu      sync.Mutex
-	index   uint64
-	entries int
-	lists   []*nodecalls.ClientCSIListRequest
-	asked   []string // IDs of volumes that ControllerGetVolume was asked for
-	stop    func()
+	world
+	mu    sync.Mutex
+	lists []*nodecalls.ClientCSIListRequest
+	asked []string // IDs of volumes that ControllerGetVolume was asked for
+	stop  func()
 
 	list func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error)
 	get  func(id string) error
@@ -42,8 +33,7 @@ type driftWorld struct {
 
 // newDriftWorld has a controller on each node, which is in a zone of its own if zones is set.
 func newDriftWorld(t *testing.T, nodes int, zones bool) *driftWorld {
-	store := state.New()
-	w := &driftWorld{t: t, store: store, fsm: fsm.New(store), index: 100}
+	w := &driftWorld{world: newWorld(t)}
 	w.pages(nil)
 	for i := range nodes {
 		zone := ""
@@ -56,34 +46,6 @@ func newDriftWorld(t *testing.T, nodes int, zones bool) *driftWorld {
 	}
 	w.stop = func() {}
 	return w
-}
-
-func (w *driftWorld) addNode(id, zone string, has *structs.CSIControllerInfo) {
-	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true, RequiresControllerPlugin: true}
-	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
-	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
-	if zone != "" {
-		half.NodeInfo.AccessibleTopology = inZone(zone)
-	}
-	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
-	controller.ControllerInfo = has
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
-		CSI:  []*structs.CSIPluginInstance{controller, half},
-	})
-}
-
-func inZone(zone string) *structs.CSITopology {
-	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
-}
-
-// Propose implements fsm.Proposer.
-func (w *driftWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // Call implements nodeconn.Caller.
@@ -112,44 +74,23 @@ func (w *driftWorld) Call(_ context.Context, node, _ string, req, resp any) erro
 	return nil
 }
 
-func put[P any](w *driftWorld, c fsm.Command[P], p *P) {
-	w.t.Helper()
-	_, err := fsm.Propose(context.Background(), w, c, p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// addVolume registers a ready volume, which is its ID with "x-" before it to the plugin.
-func (w *driftWorld) addVolume(id string, zones ...string) {
-	v := &structs.CSIVolume{
-		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-		}},
-	}
-	for _, z := range zones {
-		v.Topologies = append(v.Topologies, inZone(z))
-	}
-	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-}
-
 // attach gives a volume a claim of an allocation on a node, with an attachment that is attached.
 func (w *driftWorld) attach(volume, node string) {
 	w.claim(volume, node)
-	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: "attach"})
+	outcome := &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: "attach"}
+	put(w.world, fsm.AttachmentOutcome, outcome)
 }
 
 func (w *driftWorld) claim(volume, node string) {
 	alloc := "a-" + volume + "-" + node
 	job := &structs.Job{ID: "j-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	put(w, fsm.PlanApply, &structs.Plan{
-		JobModifyIndex: state.Job(w.store.Read(), "default", job.ID).JobModifyIndex,
+	put(w.world, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	put(w.world, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: state.Job(w.Store.Read(), "default", job.ID).JobModifyIndex,
 		Eval:           &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
 		Place:          []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}},
 	})
-	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{
+	put(w.world, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{
 		VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
 		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
 	}}})
@@ -181,7 +122,7 @@ func (w *driftWorld) run() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		DriftLoop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
+		DriftLoop{Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
 	}()
 	w.stop = func() {
 		cancel()
@@ -200,16 +141,16 @@ func (w *driftWorld) sleep(d time.Duration) {
 
 // next waits for the next list and returns the number of its entries.
 func (w *driftWorld) next() (entries int) {
-	before := w.entries
+	before := w.Entries()
 	w.sleep(storage.DefaultDriftInterval)
-	return w.entries - before
+	return w.Entries() - before
 }
 
 // want compares the recorded differences, as texts "kind volume node".
 func (w *driftWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
-	for d := range drifts.OfPlugin(w.store.Read(), "p") {
+	for d := range drifts.OfPlugin(w.Store.Read(), "p") {
 		got = append(got, fmt.Sprintf("%s %s %s", d.Kind, d.VolumeID, d.ExternalNodeID))
 	}
 	if !slices.Equal(got, want) {
@@ -218,10 +159,10 @@ func (w *driftWorld) want(when string, want ...string) {
 }
 
 func (w *driftWorld) settings(d storage.PluginDrift) {
-	put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: d})
+	put(w.world, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: d})
 }
 
-func (w *driftWorld) summary() *storage.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
+func (w *driftWorld) summary() *storage.DriftSummary { return drifts.Summary(w.Store.Read(), "p") }
 
 // virtualDrift runs a test in virtual time.
 func virtualDrift(t *testing.T, test func(t *testing.T, w *driftWorld)) {

@@ -25,7 +25,7 @@ func TestLoop_KeepsTheRowsOfAPluginThatCannotTell(t *testing.T) {
 		"it has told nothing": func(w *healthWorld) { w.addNode("n0", "", nil) },
 		"its node is down": func(w *healthWorld) {
 			w.addNode("n0", "", &structs.CSIControllerInfo{})
-			putHealth(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
+			put(w.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n0"}, Status: structs.NodeDown})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func (w *healthWorld) report(node string, healthy bool) {
 	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node}
 	controller.CSIInfo = structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: healthy}
 	controller.ControllerInfo = &structs.CSIControllerInfo{}
-	putHealth(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	put(w.world, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:  node,
 		Upserts: []*structs.CSIPluginInstance{controller},
 	})
@@ -176,7 +176,7 @@ func TestLoop_StopsAskingAPluginThatHangs(t *testing.T) {
 				if len(w.asked) != 2 || w.asked[0] == w.asked[1] {
 					t.Errorf("with the next round asked for %q", w.asked)
 				}
-				if rows := len(rowsOf(w.store.Read(), "p")); rows != 20 {
+				if rows := len(rowsOf(w.Store.Read(), "p")); rows != 20 {
 					t.Errorf("%d rows: a call that hangs is no recovery", rows)
 				}
 			})
@@ -204,7 +204,7 @@ func TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs(t *testing.T) {
 		})
 		w.next()
 		w.next()
-		rows := rowsOf(w.store.Read(), "p")
+		rows := rowsOf(w.Store.Read(), "p")
 		if len(rows) != 1 || rows[0].VolumeID != "a" {
 			t.Errorf("%d volumes are ill", len(rows))
 		}
@@ -222,7 +222,7 @@ func TestLoop_PausesBetweenCalls(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "leaves"} {
 			w.addVolume(id)
 		}
-		putHealth(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "leaves", AtOnce: true})
+		put(w.world, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "leaves", AtOnce: true})
 		w.run()
 		w.next()
 		if len(times) != 3 {
@@ -255,9 +255,9 @@ func TestLoop_KeepsTheRowWithoutAnAnswer(t *testing.T) {
 	for name, change := range map[string]func(w *healthWorld){
 		"an answer without health": func(w *healthWorld) { w.mute = true },
 		"missing secrets": func(w *healthWorld) {
-			v := csi.Volume(w.store.Read(), "default", "v").Copy()
+			v := csi.Volume(w.Store.Read(), "default", "v").Copy()
 			v.SecretsFrom = "nomad/volumes/default/v"
-			putHealth(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			put(w.world, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 		if len(m.delayed) != 1 || len(m.clean) != 1 {
 			t.Fatalf("delayed %v, clean %v", m.delayed, m.clean)
 		}
-		putHealth(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		put(w.world, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		round()
 		w.want("its volume is gone")
 		round()
@@ -307,7 +307,7 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 			t.Errorf("delayed %v, clean %v", m.delayed, m.clean)
 		}
 
-		putHealth(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		put(w.world, fsm.NodeRegister, &structs.NodeRegisterRequest{
 			Node: &structs.Node{ID: "n0", SecretID: "s", Name: "n0", Status: structs.NodeReady},
 		})
 		round()

@@ -10,29 +10,21 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
-	"berth/fsm"
 	"berth/internal/keyring"
-	"berth/state"
 	"berth/state/csi/health"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
 )
 
-// healthWorld is a log of one server, with a plugin "p" that tells the health of volumes. The plugin knows
-// each volume by its ID with "x-" before it.
+// healthWorld has a plugin that tells the health of volumes.
 type healthWorld struct {
-	t       *testing.T
-	store   *state.Store
-	fsm     *fsm.FSM
-	mu      sync.Mutex
-	index   uint64
-	entries int
-	tokens  []string // of the lists
-	asked   []string // IDs of volumes that ControllerGetVolumeHealth was asked for
-	stop    func()
+	world
+	mu     sync.Mutex
+	tokens []string // of the lists
+	asked  []string // IDs of volumes that ControllerGetVolumeHealth was asked for
+	stop   func()
 
 	// list answers a page. Nil answers the volumes of ill on one page.
 	list func(token string) (*nodecalls.ClientCSIListHealthResponse, error)
@@ -53,44 +45,15 @@ var (
 func virtualHealth(t *testing.T, has *structs.CSIControllerInfo, test func(w *healthWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
 		w := &healthWorld{
-			t: t, store: store, fsm: fsm.New(store), index: 100, stop: func() {},
-			ill: map[string]*storage.VolumeCondition{},
+			world: newWorld(t),
+			stop:  func() {},
+			ill:   map[string]*storage.VolumeCondition{},
 		}
 		w.addNode("n0", "", has)
 		defer func() { w.stop() }()
 		test(w)
 	})
-}
-
-// addNode adds a node with a controller, which is in a zone unless that is "".
-func (w *healthWorld) addNode(id, zone string, has *structs.CSIControllerInfo) {
-	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true, RequiresControllerPlugin: true}
-	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
-	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
-	if zone != "" {
-		half.NodeInfo.AccessibleTopology = inZoneIll(zone)
-	}
-	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
-	controller.ControllerInfo = has
-	putHealth(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
-		CSI:  []*structs.CSIPluginInstance{controller, half},
-	})
-}
-
-func inZoneIll(zone string) *structs.CSITopology {
-	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
-}
-
-// Propose implements fsm.Proposer.
-func (w *healthWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // Call implements nodeconn.Caller.
@@ -150,28 +113,6 @@ func slow() *storage.VolumeCondition {
 	}
 }
 
-func putHealth[P any](w *healthWorld, c fsm.Command[P], p *P) {
-	w.t.Helper()
-	_, err := fsm.Propose(context.Background(), w, c, p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// addVolume registers a ready volume.
-func (w *healthWorld) addVolume(id string, zones ...string) {
-	v := &structs.CSIVolume{
-		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-		}},
-	}
-	for _, z := range zones {
-		v.Topologies = append(v.Topologies, inZoneIll(z))
-	}
-	putHealth(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-}
-
 // run starts the loop, and returns just before its first round.
 func (w *healthWorld) run() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,13 +129,16 @@ func (w *healthWorld) run() {
 }
 
 func (w *healthWorld) loop() HealthLoop {
-	return HealthLoop{w.store, w, w, &keyring.Ring{}, hclog.NewNullLogger()}
+	return HealthLoop{w.Store, w, w, &keyring.Ring{}, hclog.NewNullLogger()}
 }
 
-// sleep lets virtual time pass.
+// sleep lets virtual time pass. The loop sees all that the test has set before, and the test what the loop
+// has done: the lock orders them.
 func (w *healthWorld) sleep(d time.Duration) {
+	w.set(func() {})
 	time.Sleep(d)
 	synctest.Wait()
+	w.set(func() {})
 }
 
 // set changes what the plugin answers.
@@ -206,23 +150,16 @@ func (w *healthWorld) set(change func()) {
 
 // next waits for the next round, and returns the number of its entries.
 func (w *healthWorld) next() (entries int) {
-	before := w.count()
+	before := w.Entries()
 	w.sleep(healthInterval)
-	return w.count() - before
-}
-
-// count returns the number of the entries so far.
-func (w *healthWorld) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.entries
+	return w.Entries() - before
 }
 
 // want compares the volumes with a row.
 func (w *healthWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
-	for h := range health.OfPlugin(w.store.Read(), "p") {
+	for h := range health.OfPlugin(w.Store.Read(), "p") {
 		got = append(got, h.VolumeID)
 	}
 	slices.Sort(got)
@@ -233,7 +170,7 @@ func (w *healthWorld) want(when string, want ...string) {
 
 // row returns the row of a volume.
 func (w *healthWorld) row(id string) *storage.VolumeHealth {
-	return health.Of(w.store.Read(), volumeKey{Namespace: "default", VolumeID: id})
+	return health.Of(w.Store.Read(), volumeKey{Namespace: "default", VolumeID: id})
 }
 
 // rejected is an answer of the plugin with a code.
