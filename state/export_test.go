@@ -54,11 +54,6 @@ func Claims(tx *ReadTx, ns string) iter.Seq[*structs.CSIClaim] {
 	return schema.Claims.Scan(tx, ns)
 }
 
-// EndedClaims yields the claims whose allocations have ended and whose nodes have not released the volume.
-func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
-	return schema.EndedClaims.Scan(tx)
-}
-
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
 	rows := schema.Evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})

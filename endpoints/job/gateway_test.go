@@ -8,12 +8,6 @@ import (
 	"berth/structs"
 )
 
-// withConsul gives a server a Consul, as jobs with gateways need it.
-func withConsul(s *server) *server {
-	s.Consul = &fakeConsul{}
-	return s
-}
-
 // edgeJob has two gateways with a configuration entry and one without.
 func edgeJob(id string) *structs.Job {
 	j := testJob(id)

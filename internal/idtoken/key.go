@@ -41,12 +41,6 @@ func Generate(algorithm string) (public, private []byte, err error) {
 	return public, private, err
 }
 
-// CheckPublic returns an error unless a key is a public key of an algorithm.
-func CheckPublic(algorithm string, der []byte) error {
-	_, err := readPublic(algorithm, der)
-	return err
-}
-
 // readPublic returns a public key of an algorithm.
 func readPublic(algorithm string, der []byte) (crypto.PublicKey, error) {
 	key, err := x509.ParsePKIXPublicKey(der)

@@ -83,32 +83,6 @@ func (a *agent) awaitAlive(n int) {
 	})
 }
 
-// leave makes a server leave the cluster, and waits for the end of its process. The server stays if the
-// others do not answer at once.
-func (a *agent) leave() {
-	a.t.Helper()
-	eventually(a.t, a.name+" leaves", func() error {
-		out, err := a.run("server", "leave")
-		switch {
-		case err == nil && !strings.Contains(out, "has left the cluster"):
-			return fmt.Errorf("the output is %q", out)
-		case err != nil && strings.Contains(err.Error(), "has left the gossip"): // the next leader takes its vote
-			return nil
-		}
-		return err
-	})
-	a.awaitExit()
-}
-
-// awaitExit waits until the process has ended by itself, without an error.
-func (a *agent) awaitExit() {
-	a.t.Helper()
-	if err := a.cmd.Wait(); err != nil {
-		a.t.Errorf("%s ended with %v", a.name, err)
-	}
-	a.cmd = nil
-}
-
 func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
