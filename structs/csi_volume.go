@@ -202,7 +202,7 @@ type CSIVolume struct {
 	MountOptions        *CSIMountOptions
 	Secrets             Secrets `codec:"Secrets"`
 	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
-	// empty there. Package sealing opens them.
+	// empty there. Package keyring opens them.
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty"`
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
 	// It excludes Secrets: see package volumesecrets.

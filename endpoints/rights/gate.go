@@ -110,8 +110,8 @@ func (c Caller) String() string {
 // change.
 //
 // A request without any secret is one of a machine for itself: the HTTP API sends access.Anonymous for
-// callers without a token. Package callers decides about machines by their certificates. Where the port of
-// RPC needs none, whoever reaches it is a machine.
+// callers without a token. Certificates decide about machines: see certificate.go. Where the port of RPC
+// needs none, whoever reaches it is a machine.
 func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
 	_, err := g.Admit(ctx, tx, r, req)
 	return err

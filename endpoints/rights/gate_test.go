@@ -113,7 +113,7 @@ func TestGate_AsksTheTokenOfARequest(t *testing.T) {
 		{rights.None("it is public"), access.Anonymous, ""},
 		{rights.Management, "client", "a management token"},
 		{rights.Right{}, "client", "does not give it"},
-		{submit, "", ""}, // a machine: package callers decides
+		{submit, "", ""}, // a machine: its certificate decides
 	} {
 		err := f.check(t.Context(), c.right, c.secret)
 		if c.want == "" && err != nil || c.want != "" && (!structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), c.want)) {

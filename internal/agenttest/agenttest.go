@@ -1,5 +1,6 @@
 // Package agenttest gives the requests of nodes in tests what the agent of a node adds to them. Tests of the
-// endpoints, of servers and of clusters speak for nodes that have no agent.
+// endpoints, of servers and of clusters speak for nodes that have no agent. It is apart from package kit of
+// the tests, because the fixtures of procedures need it, and kit knows no rows.
 package agenttest
 
 import (
@@ -21,7 +22,7 @@ func Request[R any](req *R) *R {
 }
 
 // Stamp gives a request of a node what its agent adds to each of them: the proof and, for a registration, its
-// level. What the request has already stays.
+// level. It keeps a proof and a level that the request already has.
 func Stamp(req any) {
 	switch r := req.(type) {
 	case *structs.NodeRegisterRequest:

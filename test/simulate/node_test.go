@@ -429,7 +429,7 @@ func (n *node) renew(g structs.LeaseGrant, sent boottime.Instant) error {
 	return nil
 }
 
-// noteReturn reports whether the servers wait, from now on, until the node is clean: see package returning.
+// noteReturn reports whether the servers wait, from now on, until the node is clean: see membership.Return.
 func (n *node) noteReturn(g structs.LeaseGrant) (begins bool) {
 	epoch := g.Epoch
 	if !g.Returning {

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// disk is what an agent keeps to prove which one it is, as package proof of the client does. It is written at
+// disk is what an agent keeps to prove which one it is, as client/membership does. It is written at
 // once. A copy of the value is a copy of the disk.
 type disk struct {
 	next, acked string // nonces

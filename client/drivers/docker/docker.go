@@ -58,14 +58,14 @@ type Options struct {
 // Driver implements driver.Driver. Run must be running.
 type Driver struct {
 	placedDaemon
-	// It has its defaults.
+	// The settings have their defaults.
 	cfg     settings.Config
 	options Options
 	logger  hclog.Logger
 	engine  *engine.Engine
 	images  *images.Coordinator
 	output  outputs
-	// It has a buffer of one: a failed call notes a doubt and never waits.
+	// The channel has a buffer of one: a failed call notes a doubt and never waits.
 	doubtful chan struct{} // a call has found that the daemon is away
 
 	pauses *pauses
@@ -74,7 +74,7 @@ type Driver struct {
 	runtimes   *runtimes
 	containers *containers
 
-	// It guards the two fields below: each look at the daemon writes them, and the ends of tasks read them.
+	// The lock guards the two fields below: each look at the daemon writes them, the ends of tasks read them.
 	mu          sync.Mutex
 	detected    bool // a daemon has answered once
 	liveRestore bool // of the last daemon that answered

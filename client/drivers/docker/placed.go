@@ -34,7 +34,7 @@ var parents = map[string]parent{
 // placedDaemon puts containers into cgroups that are known before their start, so that a guard can end them
 // without their daemon.
 //
-// It has what is known of the cgroups of a daemon. The zero placedDaemon has not answered yet.
+// placedDaemon has what is known of the cgroups of a daemon. The zero placedDaemon has not answered yet.
 type placedDaemon struct {
 	mu       sync.Mutex
 	answered bool

@@ -55,7 +55,7 @@ type Sessions struct {
 	Program  *Program
 	Entry    *cgroups.Entry // of the program's cgroup; open as long as Serve runs
 	Children *Children
-	// Multiplexer makes the terminals, see package pty.
+	// Multiplexer makes the terminals, see package process.
 	Multiplexer string
 	// Started, if not nil, is called with the pid of each command, which leads a session of processes. An
 	// error kills the command. The calls come one after the other, under the lock of Children.

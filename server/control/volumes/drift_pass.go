@@ -17,7 +17,7 @@ import (
 	"berth/structs/validate/report"
 )
 
-// The budget of a list, beside that of package paging.
+// The budget of a list, beside that of its pages.
 const (
 	// driftCallTime bounds a call, unless the settings of the plugin have a timeout.
 	driftCallTime = 30 * time.Second
