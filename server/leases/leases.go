@@ -62,13 +62,21 @@ type Leases struct {
 	mu       sync.Mutex
 	term     uint64 // of the leadership; 0: this server does not lead
 	ttl      time.Duration
-	ends     map[string]boottime.Instant // by node; each is the end of the grace
-	agents   map[string]agent            // by node: the last one, also of a lease that has ended
-	ending   map[string]bool             // nodes whose lease has ended, until the log has them down
-	seconds  map[string]second           // by node
-	adopted  map[string]bool             // nodes whose lease runs although no agent was accepted: see adopt
-	earliest boottime.Instant            // no lease ends before; zero: there is none
+	nodes    map[string]*node // by ID
+	earliest boottime.Instant // no lease ends before; zero: there is none
 }
+
+// node is what the leader knows of a node that has, or had, a lease.
+type node struct {
+	end     boottime.Instant // of the grace of its lease; zero: no lease runs
+	ending  bool             // its lease has ended, and the log does not have the node down yet
+	adopted bool             // its lease runs although no agent was accepted: see adopt
+	agent   *agent           // the last one, also of a lease that has ended; nil: none was accepted
+	second  *second          // the last one that was rejected; nil: there is none
+}
+
+// runs reports whether a lease of the node runs. A node that is not known has none.
+func (n *node) runs() bool { return n != nil && !n.end.IsZero() }
 
 // agent is an agent that Renew has accepted.
 type agent struct {
@@ -85,13 +93,18 @@ func New(config Config, clock boottime.Clock) *Leases {
 	return &Leases{
 		config: config,
 		clock:  clock,
-		ends:   map[string]boottime.Instant{},
-		agents: map[string]agent{},
-		ending: map[string]bool{},
-
-		seconds: map[string]second{},
-		adopted: map[string]bool{},
+		nodes:  map[string]*node{},
 	}
+}
+
+// known returns what is known of a node, and begins to know it.
+func (l *Leases) known(nodeID string) *node {
+	n := l.nodes[nodeID]
+	if n == nil {
+		n = &node{}
+		l.nodes[nodeID] = n
+	}
+	return n
 }
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
@@ -104,19 +117,18 @@ func (l *Leases) Admit(n admission.Node, given *structs.AgentProof) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.LeaderBoot = l.config.BootID
-	n.Last = l.last(n.Row.ID)
+	n.Last = l.last(l.nodes[n.Row.ID])
 	return admission.Check(n, given)
 }
 
 // last returns what is known of the agent of a node, or nil.
-func (l *Leases) last(nodeID string) *admission.Last {
-	a, known := l.agents[nodeID]
-	if !known {
+func (l *Leases) last(n *node) *admission.Last {
+	if n == nil || n.agent == nil {
 		return nil
 	}
 	return &admission.Last{
-		AgentProof: a.proof,
-		Counts:     a.until.Sub(l.clock()),
+		AgentProof: n.agent.proof,
+		Counts:     n.agent.until.Sub(l.clock()),
 	}
 }
 
@@ -124,11 +136,7 @@ func (l *Leases) last(nodeID string) *admission.Last {
 func (l *Leases) Forget(nodeID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.ends, nodeID)
-	delete(l.agents, nodeID)
-	delete(l.ending, nodeID)
-	delete(l.seconds, nodeID)
-	delete(l.adopted, nodeID)
+	delete(l.nodes, nodeID)
 }
 
 // Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed
@@ -142,32 +150,32 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 			"this server grants no lease: it does not lead, or has just begun to")
 	}
 
-	if l.ending[nodeID] {
+	n := l.known(nodeID)
+	if n.ending {
 		return structs.LeaseGrant{}, errEnding
 	}
 
-	last := l.last(nodeID)
-	_, runs := l.ends[nodeID]
-	if runs && !l.adopted[nodeID] && last != nil && !last.IsFollowedBy(given) {
+	last := l.last(n)
+	if n.runs() && !n.adopted && last != nil && !last.IsFollowedBy(given) {
 		return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 	}
 
-	l.agents[nodeID] = agent{
+	n.agent = &agent{
 		proof: *given,
 		until: l.clock().Add(l.ttl),
 	}
 
-	if l.seconds[nodeID].Nonce == given.Nonce {
-		delete(l.seconds, nodeID)
+	if n.second != nil && n.second.Nonce == given.Nonce {
+		n.second = nil
 	}
 
-	delete(l.adopted, nodeID)
-	l.extend(nodeID, l.ttl+l.config.Grace)
+	n.adopted = false
+	l.extend(n, l.ttl+l.config.Grace)
 	return structs.LeaseGrant{
 		HeartbeatTTL:   l.ttl,
 		HeartbeatGrace: l.config.Grace,
 		LeaseTerm:      l.term,
-		LeaseFor:       l.ends[nodeID].Sub(l.clock()) - l.config.Grace,
+		LeaseFor:       n.end.Sub(l.clock()) - l.config.Grace,
 	}, nil
 }
 
@@ -192,7 +200,7 @@ func (l *Leases) Extend(nodeID string, length time.Duration) error {
 	if l.term == 0 {
 		return structs.NotServedf("this server does not lead any more: repeat the request")
 	}
-	l.extend(nodeID, length)
+	l.extend(l.known(nodeID), length)
 	return nil
 }
 
@@ -200,15 +208,20 @@ func (l *Leases) Extend(nodeID string, length time.Duration) error {
 func (l *Leases) lasts(nodeID string, by time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ends[nodeID] > l.clock().Add(by)
+	n := l.nodes[nodeID]
+	return n.runs() && n.end > l.clock().Add(by)
 }
 
 // extend keeps a lease for a time from now, or for longer if it lasts longer: the node may not know of the
 // renewal.
-func (l *Leases) extend(nodeID string, by time.Duration) {
-	end := max(l.ends[nodeID], l.clock().Add(by))
-	l.ends[nodeID] = end
-	l.noteEnd(end)
+func (l *Leases) extend(n *node, by time.Duration) {
+	l.keepUntil(n, l.clock().Add(by))
+}
+
+// keepUntil keeps a lease until a time, or for longer if it lasts longer.
+func (l *Leases) keepUntil(n *node, end boottime.Instant) {
+	n.end = max(n.end, end)
+	l.noteEnd(n.end)
 }
 
 // noteEnd keeps the earliest end of the leases.
@@ -230,7 +243,7 @@ func (l *Leases) extendAll(nodes []string, by time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range nodes {
-		l.extend(id, by)
+		l.extend(l.known(id), by)
 	}
 }
 
@@ -242,13 +255,13 @@ func (l *Leases) adopt(live []string, by time.Duration) (any bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range live {
-		_, runs := l.ends[id]
-		if runs || l.ending[id] {
+		n := l.known(id)
+		if n.runs() || n.ending {
 			continue
 		}
 
-		l.adopted[id] = true
-		l.extend(id, by)
+		n.adopted = true
+		l.extend(n, by)
 		any = true
 	}
 
@@ -260,11 +273,7 @@ func (l *Leases) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.term = 0
-	l.ends = map[string]boottime.Instant{}
-	l.agents = map[string]agent{}
-	l.ending = map[string]bool{}
-	l.seconds = map[string]second{}
-	l.adopted = map[string]bool{}
+	l.nodes = map[string]*node{}
 	l.earliest = 0
 }
 
@@ -287,16 +296,19 @@ func (l *Leases) expired() (nodes []string) {
 	}
 
 	l.earliest = 0
-	for node, end := range l.ends {
-		if end > now {
-			l.noteEnd(end)
+	for id, n := range l.nodes {
+		switch {
+		case !n.runs():
+			continue
+		case n.end > now:
+			l.noteEnd(n.end)
 			continue
 		}
 
-		delete(l.ends, node)
-		delete(l.adopted, node)
-		l.ending[node] = true
-		nodes = append(nodes, node)
+		n.end = 0
+		n.adopted = false
+		n.ending = true
+		nodes = append(nodes, id)
 	}
 
 	slices.Sort(nodes)
@@ -308,7 +320,9 @@ func (l *Leases) markedDown(nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range nodes {
-		delete(l.ending, id)
+		if n := l.nodes[id]; n != nil { // a node may have been deleted meanwhile
+			n.ending = false
+		}
 	}
 }
 
@@ -318,7 +332,6 @@ func (l *Leases) retain(nodes []string, until boottime.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range nodes {
-		l.ends[id] = max(l.ends[id], until) // an operator may have ordered a longer one
-		l.noteEnd(l.ends[id])
+		l.keepUntil(l.known(id), until) // an operator may have ordered a longer one
 	}
 }

@@ -23,7 +23,7 @@ type second struct {
 func (l *Leases) NoteSecond(nodeID string, agent *structs.AgentProof, s structs.SecondAgent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seconds[nodeID] = second{
+	l.known(nodeID).second = &second{
 		SecondAgent: s,
 		Nonce:       agent.Nonce,
 		at:          l.clock(),
@@ -34,22 +34,26 @@ func (l *Leases) NoteSecond(nodeID string, agent *structs.AgentProof, s structs.
 func (l *Leases) Second(nodeID string) *structs.SecondAgent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s, ok := l.seconds[nodeID]
-	if !ok || l.clock().Sub(s.at) > secondFor {
+	n := l.nodes[nodeID]
+	if n == nil || n.second == nil || l.clock().Sub(n.second.at) > secondFor {
 		return nil
 	}
-	return &s.SecondAgent
+	is := n.second.SecondAgent // its caller may keep it
+	return &is
 }
 
 // forgetDeleted drops the knowledge about nodes that have no row any more.
 func (l *Leases) forgetDeleted(tx state.Reader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := range l.agents {
-		_, runs := l.ends[id]
-		if !runs && state.Node(tx, id) == nil {
-			delete(l.agents, id)
-			delete(l.seconds, id)
+	for id, n := range l.nodes {
+		switch {
+		case n.runs() || state.Node(tx, id) != nil:
+		case n.ending:
+			n.agent = nil
+			n.second = nil
+		default:
+			delete(l.nodes, id)
 		}
 	}
 }
