@@ -51,19 +51,16 @@ func (c *Cluster) Look() (row *cluster.ClusterTime, passed time.Duration) {
 	if c == nil {
 		return nil, 0
 	}
-	row = c.row()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	row = c.row() // under the lock: nobody has seen a newer one meanwhile, so the time never goes back
 	if row == nil {
 		return nil, 0
 	}
 	now := c.boot()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case row.ModifyIndex > c.seen:
+	if row.ModifyIndex != c.seen {
 		c.seen = row.ModifyIndex
 		c.at = now
-	case row.ModifyIndex < c.seen:
-		return row, 0 // another caller has seen a newer one meanwhile
 	}
 	return row, now.Sub(c.at)
 }

@@ -35,6 +35,31 @@ func pass(row cluster.ClusterTime, real *int64, d, ahead time.Duration) cluster.
 	return row
 }
 
+// A caller that read the row before another caller saw the next one has the time of the next one, too.
+func TestClock_NeverGoesBack(t *testing.T) {
+	const step = 20 * time.Second
+	rows := []*cluster.ClusterTime{{Time: hour}, {Time: hour + int64(step)}}
+	rows[0].ModifyIndex = 1
+	rows[1].ModifyIndex = 2
+	newest := rows[0]
+	passed := boottime.Instant(0)
+	var c *Cluster
+	c = New(func() boottime.Instant { return passed }, func() *cluster.ClusterTime {
+		read := newest
+		if passed > 0 && newest == rows[0] && c.mu.TryLock() { // nothing keeps another caller away
+			c.mu.Unlock()
+			newest = rows[1]
+			c.Now()
+		}
+		return read
+	})
+	c.Now()
+	passed = passed.Add(step)
+	if got := c.Now().UnixNano(); got != rows[1].Time {
+		t.Errorf("the time goes back by %s", time.Duration(rows[1].Time-got))
+	}
+}
+
 // The servers were off for three days, and the time follows an hour after that.
 func TestClock_AgesNothingByAJump(t *testing.T) {
 	real := 1000 * hour
