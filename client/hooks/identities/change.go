@@ -19,8 +19,8 @@ func (h *taskHook) Started(ctx context.Context, task hooks.Control) {
 // watch shows each new token to the process until ctx ends.
 func (h *taskHook) watch(ctx context.Context, task hooks.Control) {
 	for {
-		changed := h.env.TokensChanged()
-		again := h.apply(ctx, task)
+		tokens, changed := h.tokens()
+		again := h.apply(ctx, task, tokens)
 		timer := time.NewTimer(again)
 		select {
 		case <-ctx.Done():
@@ -33,6 +33,24 @@ func (h *taskHook) watch(ctx context.Context, task hooks.Control) {
 	}
 }
 
+// tokens returns the newest tokens by the names of their identities, all of one moment: identities that were
+// renewed together reach the process with one signal. changed is closed at the next renewal.
+func (h *taskHook) tokens() (all map[string]hooks.Token, changed <-chan struct{}) {
+	for {
+		changed = h.env.TokensChanged()
+		all = map[string]hooks.Token{}
+		for _, i := range h.shown {
+			token, ok := h.token(i)
+			if ok {
+				all[i.Name] = token
+			}
+		}
+		if changed == h.env.TokensChanged() {
+			return all, changed
+		}
+	}
+}
+
 // news is a token that the process does not know.
 type news struct {
 	*structs.WorkloadIdentity
@@ -41,11 +59,12 @@ type news struct {
 
 // apply writes new tokens into their files and acts on the process. It returns the time until it may have to
 // do more, also without another token.
-func (h *taskHook) apply(ctx context.Context, task hooks.Control) (again time.Duration) {
+func (h *taskHook) apply(ctx context.Context, task hooks.Control,
+	tokens map[string]hooks.Token) (again time.Duration) {
 	again = maxSleep
 	var all []news
 	for _, i := range h.shown {
-		token, ok := h.token(i)
+		token, ok := tokens[i.Name]
 		if !ok {
 			continue
 		}
