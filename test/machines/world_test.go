@@ -345,14 +345,27 @@ func (w *world) source() string {
 
 func (w *world) log(machine string) string { return filepath.Join(w.dir, machine+".log") }
 
-// check verifies that the cluster is complete and closed, and that the job writes.
+// check verifies that the cluster works, and that it is closed to a node without a certificate.
 func (w *world) check() error {
+	err := w.works()
+	if err != nil {
+		return err
+	}
+	url := "http://" + net.JoinHostPort(w.site.address("s1"), "4746")
+	_, err = w.repeat("n1", "! berth node status -address "+url)
+	if err != nil {
+		return fmt.Errorf("on n1: %s answers: %w", url, err)
+	}
+	return nil
+}
+
+// works verifies that the cluster is complete, and that the job writes.
+func (w *world) works() error {
 	for _, c := range []struct{ machine, command string }{
 		{"s1", `test "$(berth operator raft list-peers -json | grep -c '"Voter": true')" = 3`},
 		{"s2", `test "$(berth node status | grep -c ready)" = 2`},
 		{"s3", `env -u BERTH_ADDR berth operator gossip keyring list | grep -q '3 of 3'`},
 		{"s1", `berth volume claim list -volume counter | grep -q counter`},
-		{"n1", "! berth node status -address http://" + net.JoinHostPort(w.site.address("s1"), "4746")},
 	} {
 		_, err := w.repeat(c.machine, c.command)
 		if err != nil {
