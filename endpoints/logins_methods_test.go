@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"berth/internal/authmethod/issuertest"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
 
 func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
 	s := newLoginServer(t)
-	stored := acls.AuthMethod(s.Store.Read(), "corp")
+	stored := state.AuthMethod(s.Store.Read(), "corp")
 	shown := must(s.server, access.AuthMethodGet, &access.AuthMethodGetRequest{Name: "corp"}).Method
 	for name, m := range map[string]*access.AuthMethod{"the row": stored, "the answer": shown} {
 		text, err := json.Marshal(m)
@@ -43,7 +43,7 @@ func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
 func TestAuthMethod_KeepsWhatAChangeLeavesOut(t *testing.T) {
 	s := newLoginServer(t)
 	s.rule("corp", ``, access.BindRole, "ops")
-	former := acls.AuthMethod(s.Store.Read(), "corp")
+	former := state.AuthMethod(s.Store.Read(), "corp")
 	changed := s.putMethod(&access.AuthMethod{Name: "corp", MaxTokenTTL: access.Duration(time.Minute)})
 	if changed.Type != access.MethodOIDC || changed.Config.OIDCClientID != issuertest.Client ||
 		changed.TokenNameFormat != former.TokenNameFormat || changed.CreateTime != former.CreateTime {
@@ -52,7 +52,7 @@ func TestAuthMethod_KeepsWhatAChangeLeavesOut(t *testing.T) {
 	shown := *changed
 	shown.MaxTokenTTL = access.Duration(time.Hour)
 	s.putMethod(&shown) // with "redacted" in it, as tools send an answer back
-	if string(acls.AuthMethod(s.Store.Read(), "corp").Sealed.Data) != string(former.Sealed.Data) {
+	if string(state.AuthMethod(s.Store.Read(), "corp").Sealed.Data) != string(former.Sealed.Data) {
 		t.Error("an unchanged secret was encrypted again")
 	}
 	must(s.server, access.CompleteAuth, s.begin())

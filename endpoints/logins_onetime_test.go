@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/rpc"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -62,7 +62,7 @@ func TestOneTimeToken_EndsByTimeAndWithItsToken(t *testing.T) {
 	rejected(s.server, structs.KindDenied, access.OneTimeExchange, late)
 
 	orphan := make()
-	token := acls.TokenBySecret(s.Store.Read(), secret)
+	token := state.TokenBySecret(s.Store.Read(), secret)
 	must(s.server, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
 	rejected(s.server, structs.KindDenied, access.OneTimeExchange, orphan)
 	rejected(s.server, structs.KindDenied, access.OneTimeMake, &access.OneTimeMakeRequest{

@@ -11,7 +11,7 @@ import (
 	"berth/internal/authmethod/issuertest"
 	"berth/internal/keyring/keyringtest"
 	"berth/rpc"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -314,7 +314,7 @@ func TestOIDC_OutlivesItsLeader(t *testing.T) {
 // A change of the method between the verification of a login and its entry ends the login.
 func TestLoginEntry_IsOfTheVersionThatVerified(t *testing.T) {
 	s := newLoginServer(t)
-	m := acls.AuthMethod(s.Store.Read(), "ci")
+	m := state.AuthMethod(s.Store.Read(), "ci")
 	change := &access.LoginChange{
 		Token: &access.Token{
 			AccessorID: "a", SecretHash: []byte("h"), Type: access.TypeClient, Policies: []string{"reader"},

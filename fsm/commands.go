@@ -8,8 +8,6 @@ import (
 	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
-	"berth/state/acls"
-	"berth/state/admissions"
 	"berth/state/classes"
 	"berth/state/clustertime"
 	"berth/state/csi/drifts"
@@ -112,15 +110,15 @@ var (
 	AuthorityRemove       = command(139, "AuthorityRemove", trust.AuthorityRemove)
 	RootKeyRewrap         = command(145, "RootKeyRewrap", trust.RootKeyRewrap)
 
-	ACLBootstrap    = command(148, "ACLBootstrap", acls.Bootstrap)
-	ACLMode         = command(195, "ACLMode", acls.ChangeMode)
-	ACLPolicyPut    = command(149, "ACLPolicyPut", acls.PolicyPut)
-	ACLPolicyDelete = command(150, "ACLPolicyDelete", acls.PolicyDelete)
-	ACLRolePut      = command(151, "ACLRolePut", acls.RolePut)
-	ACLRoleDelete   = command(152, "ACLRoleDelete", acls.RoleDelete)
-	ACLTokenPut     = command(153, "ACLTokenPut", acls.TokenPut)
-	ACLTokenDelete  = command(154, "ACLTokenDelete", acls.TokenDelete)
-	ACLTokensExpire = command(155, "ACLTokensExpire", acls.TokensExpire)
+	ACLBootstrap    = command(148, "ACLBootstrap", state.ACLBootstrap)
+	ACLMode         = command(195, "ACLMode", state.ACLModeChange)
+	ACLPolicyPut    = command(149, "ACLPolicyPut", state.PolicyPut)
+	ACLPolicyDelete = command(150, "ACLPolicyDelete", state.PolicyDelete)
+	ACLRolePut      = command(151, "ACLRolePut", state.RolePut)
+	ACLRoleDelete   = command(152, "ACLRoleDelete", state.RoleDelete)
+	ACLTokenPut     = command(153, "ACLTokenPut", state.TokenPut)
+	ACLTokenDelete  = command(154, "ACLTokenDelete", state.TokenDelete)
+	ACLTokensExpire = command(155, "ACLTokensExpire", state.TokensExpire)
 
 	SigningKeyAdd      = command(160, "SigningKeyAdd", trust.SigningKeyAdd)
 	SigningKeyActivate = command(161, "SigningKeyActivate", trust.SigningKeyActivate)
@@ -128,14 +126,14 @@ var (
 	QuotaPut           = command(170, "QuotaPut", quotas.Put)
 	QuotaDelete        = command(171, "QuotaDelete", quotas.Delete)
 
-	AdmissionRulePut     = command(174, "AdmissionRulePut", admissions.RulePut)
-	AdmissionRuleDelete  = command(175, "AdmissionRuleDelete", admissions.RuleDelete)
-	ACLAuthMethodPut     = command(164, "ACLAuthMethodPut", acls.AuthMethodPut)
-	ACLAuthMethodDelete  = command(165, "ACLAuthMethodDelete", acls.AuthMethodDelete)
-	ACLBindingRulePut    = command(166, "ACLBindingRulePut", acls.BindingRulePut)
-	ACLBindingRuleDelete = command(167, "ACLBindingRuleDelete", acls.BindingRuleDelete)
-	ACLLogin             = command(168, "ACLLogin", acls.Login)
-	ACLOneTime           = command(169, "ACLOneTime", acls.OneTime)
+	AdmissionRulePut     = command(174, "AdmissionRulePut", state.AdmissionRulePut)
+	AdmissionRuleDelete  = command(175, "AdmissionRuleDelete", state.AdmissionRuleDelete)
+	ACLAuthMethodPut     = command(164, "ACLAuthMethodPut", state.AuthMethodPut)
+	ACLAuthMethodDelete  = command(165, "ACLAuthMethodDelete", state.AuthMethodDelete)
+	ACLBindingRulePut    = command(166, "ACLBindingRulePut", state.BindingRulePut)
+	ACLBindingRuleDelete = command(167, "ACLBindingRuleDelete", state.BindingRuleDelete)
+	ACLLogin             = command(168, "ACLLogin", state.Login)
+	ACLOneTime           = command(169, "ACLOneTime", state.OneTimeTokenChange)
 
 	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put)
 	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete)

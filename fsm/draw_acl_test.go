@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs/access"
 )
 
@@ -20,7 +19,7 @@ var aclDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Now: d.now().Now,
 		}
 		if d.flip() {
-			r.ResetIndex = acls.Bootstrapped(tx)
+			r.ResetIndex = state.ACLBootstrapped(tx)
 		}
 		return ACLBootstrap.Encode(r)
 	},

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -56,7 +55,7 @@ var loginDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Method: d.of("m1", "m2"),
 			Now:    now,
 		}
-		if m := acls.AuthMethod(tx, p.Method); m != nil {
+		if m := state.AuthMethod(tx, p.Method); m != nil {
 			p.MethodIndex = m.ModifyIndex
 		}
 		if d.flip() {

@@ -15,7 +15,6 @@ import (
 	"berth/fsm"
 	"berth/internal/files"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -113,7 +112,7 @@ func (m *accessMode) write(now *keptMode) error {
 // stricter one of both.
 func (m *accessMode) mode() string {
 	tx := m.store.Read()
-	mode, _ := acls.Mode(tx)
+	mode, _ := state.ACLMode(tx)
 	kept := m.last.Load()
 	if tx.Applied() < kept.Index {
 		return access.StricterMode(mode, kept.Mode)
@@ -126,7 +125,7 @@ func (s *Server) followMode(ctx context.Context) {
 	m := s.accessMode
 	for ctx.Err() == nil {
 		tx := m.store.ReadWatched()
-		mode, index := acls.Mode(tx)
+		mode, index := state.ACLMode(tx)
 		wait := modeInterval
 		if kept := m.last.Load(); tx.Applied() >= kept.Index && (mode != kept.Mode || index != kept.Index) {
 			wait = s.keepMode(keptMode{Mode: mode, Index: index})
@@ -158,12 +157,12 @@ func (s *Server) keepMode(now keptMode) time.Duration {
 func (s *Server) tightenMode(ctx context.Context) {
 	for ctx.Err() == nil {
 		tx := s.store.ReadWatched()
-		mode, _ := acls.Mode(tx)
+		mode, _ := state.ACLMode(tx)
 		wanted := mode
 		for _, server := range s.configuredModes() {
 			wanted = access.StricterMode(wanted, server.Mode)
 		}
-		if wanted != mode && acls.Bootstrapped(tx) != 0 {
+		if wanted != mode && state.ACLBootstrapped(tx) != 0 {
 			_, err := fsm.Propose(ctx, s, fsm.ACLMode, &access.ModeChange{Mode: wanted})
 			if err != nil && ctx.Err() == nil {
 				s.logger.Warn("failed to tighten the mode of access control, retrying", "mode", wanted, "error", err)

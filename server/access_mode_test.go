@@ -8,7 +8,6 @@ import (
 
 	"berth/internal/files"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs/access"
 	"berth/test/kit"
 )
@@ -36,7 +35,7 @@ func TestAccessMode_HoldsWithoutAQuorum(t *testing.T) {
 	set := func(index uint64, mode string) {
 		t.Helper()
 		err := store.Write(index, func(tx *state.WriteTx) error {
-			return acls.ChangeMode(tx, &access.ModeChange{Mode: mode, Loosen: true})
+			return state.ACLModeChange(tx, &access.ModeChange{Mode: mode, Loosen: true})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"berth/state/acls"
-	"berth/state/admissions"
 	"berth/state/blocked"
 	"berth/state/check"
 	"berth/state/classes"
@@ -60,8 +58,8 @@ func Check(tx *ReadTx) []string {
 	checkVariables(c)
 	trust.CheckJoins(c)
 	trust.CheckSigningKeys(c)
-	admissions.CheckRows(c)
-	acls.CheckCounts(c)
+	checkAdmissionRules(c)
+	checkMethodTokens(c)
 	quotas.CheckUses(c)
 	quotas.CheckSpecs(c)
 
@@ -105,7 +103,7 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.JoinTokens)
 	check.Indexes(c, schema.Certificates)
 	check.Indexes(c, schema.Revocations)
-	acls.CheckIndexes(c)
+	checkAccessIndexes(c)
 	check.Indexes(c, schema.Quotas)
 }
 

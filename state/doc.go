@@ -1,8 +1,9 @@
 // Package state is the replicated state of a berth cluster: the functions that read rows and the functions by
 // which commands of the log change them. Package internal/mvcc stores the tables.
 //
-// Nodes, jobs, deployments, evaluations, allocations, plans, fencing and the recovery from a snapshot are
-// here. The packages below have the other nouns, and do not import this one:
+// Nodes, jobs, deployments, evaluations, allocations, plans, fencing, policies with roles, tokens and logins,
+// admission rules, and the recovery from a snapshot are here. The packages below have the other nouns, and do
+// not import this one:
 //
 //   - schema declares the tables, check collects violated invariants, and sharing lets rows share memory.
 //   - blocked has the queues of blocked evaluations, lease the leases of nodes and the check of callers,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/state/acls"
 	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/csi"
@@ -83,7 +82,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	// Servers that go on from this state may have lost what they had acknowledged, and an operator wants it so.
 	clustertime.ForgetStored(tx)
 	keepCalls(tx, before)
-	acls.Keep(tx, before)
+	keepAccess(tx, before)
 	trust.KeepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepFencePins(tx, before)

@@ -3,7 +3,6 @@ package state
 import (
 	"testing"
 
-	"berth/state/acls"
 	"berth/structs/access"
 )
 
@@ -12,13 +11,13 @@ func TestRecover_HasTheModeOfTheArchive(t *testing.T) {
 	for _, archived := range access.Modes {
 		w := newFixture(t)
 		set := func(mode string) {
-			do(w, acls.ChangeMode, &access.ModeChange{Mode: mode, Loosen: true})
+			do(w, ACLModeChange, &access.ModeChange{Mode: mode, Loosen: true})
 		}
 		set(archived)
 		saved := w.save()
 		for _, present := range access.Modes {
 			set(present)
-			if got, _ := acls.Mode(w.restored(saved).s.Read()); got != archived {
+			if got, _ := ACLMode(w.restored(saved).s.Read()); got != archived {
 				t.Errorf("mode %s, an archive with %s: the mode is %s", present, archived, got)
 			}
 		}

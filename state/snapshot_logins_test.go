@@ -3,28 +3,27 @@ package state
 import (
 	"time"
 
-	"berth/state/acls"
 	"berth/structs/access"
 )
 
 // addLogins adds a row to each table of logins. The policy read exists.
 func addLogins(w *fixture) {
-	do(w, acls.AuthMethodPut, &access.AuthMethodChange{Now: 1, Method: &access.AuthMethod{
+	do(w, AuthMethodPut, &access.AuthMethodChange{Now: 1, Method: &access.AuthMethod{
 		Name:          "ci",
 		Type:          access.MethodJWT,
 		TokenLocality: access.LocalityLocal,
 		MaxTokenTTL:   access.Duration(time.Hour),
 		Config:        &access.AuthConfig{},
 	}})
-	do(w, acls.BindingRulePut, &access.BindingRuleChange{Now: 1, Rule: &access.BindingRule{
+	do(w, BindingRulePut, &access.BindingRuleChange{Now: 1, Rule: &access.BindingRule{
 		ID:         "b",
 		AuthMethod: "ci",
 		BindType:   access.BindPolicy,
 		BindName:   "read",
 	}})
-	do(w, acls.Login, &access.LoginChange{
+	do(w, Login, &access.LoginChange{
 		Method:      "ci",
-		MethodIndex: acls.AuthMethod(w.s.Read(), "ci").ModifyIndex,
+		MethodIndex: AuthMethod(w.s.Read(), "ci").ModifyIndex,
 		Mark:        &access.LoginMark{ID: "m", End: 10},
 		Now:         1,
 		Token: &access.Token{
@@ -35,7 +34,7 @@ func addLogins(w *fixture) {
 			ExpireTime: 10,
 		},
 	})
-	do(w, acls.OneTime, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
+	do(w, OneTimeTokenChange, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
 		Hash:       []byte("once"),
 		Box:        []byte("box"),
 		AccessorID: "person",

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/state/acls"
-	"berth/state/admissions"
 	"berth/state/classes"
 	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
@@ -84,15 +82,15 @@ func fullFixture(t testing.TB) *fixture {
 
 // addAccess adds a row to each table of access control.
 func addAccess(w *fixture) {
-	do(w, acls.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "read", Rules: "rules"}})
-	do(w, acls.RolePut, &access.RolePutRequest{Role: &access.Role{
+	do(w, PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "read", Rules: "rules"}})
+	do(w, RolePut, &access.RolePutRequest{Role: &access.Role{
 		ID: "r", Name: "readers", Policies: []*access.PolicyLink{{Name: "read"}},
 	}})
-	do(w, acls.Bootstrap, &access.BootstrapChange{Token: &access.Token{
+	do(w, ACLBootstrap, &access.BootstrapChange{Token: &access.Token{
 		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
 	}})
-	do(w, acls.ChangeMode, &access.ModeChange{Mode: access.ModeEnforce})
-	do(w, admissions.RulePut, &admission.RulePutRequest{Rule: &admission.Rule{
+	do(w, ACLModeChange, &access.ModeChange{Mode: access.ModeEnforce})
+	do(w, AdmissionRulePut, &admission.RulePutRequest{Rule: &admission.Rule{
 		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
 	do(w, trust.SigningKeyAdd, &access.KeyAddRequest{Key: &access.SigningKey{

@@ -8,7 +8,6 @@ import (
 	"berth/fsm"
 	"berth/internal/admit"
 	"berth/state"
-	"berth/state/admissions"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/admission"
@@ -28,7 +27,7 @@ func (AdmissionRules) List(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *admission.RuleListResponse,
 ) error {
 	resp.Rules = []*admission.Rule{}
-	for r := range admissions.Rules(tx) {
+	for r := range state.AdmissionRules(tx) {
 		resp.Rules = append(resp.Rules, r)
 	}
 	return nil
@@ -38,9 +37,9 @@ func (AdmissionRules) List(
 func (AdmissionRules) Rule(
 	tx *state.ReadTx, req *admission.RuleGetRequest, resp *admission.RuleGetResponse,
 ) error {
-	resp.Rule = admissions.Rule(tx, req.Name)
+	resp.Rule = state.AdmissionRule(tx, req.Name)
 	if resp.Rule == nil {
-		return admissions.NoRule(req.Name)
+		return state.NoAdmissionRule(req.Name)
 	}
 	return nil
 }
@@ -57,7 +56,7 @@ func (p AdmissionRules) Put(
 }
 
 func (p AdmissionRules) check(r *admission.Rule) error {
-	err := admissions.CheckRule(r)
+	err := state.CheckAdmissionRule(r)
 	if err != nil {
 		return err
 	}
@@ -76,10 +75,10 @@ func (p AdmissionRules) Test(
 	tx := p.Store.Read()
 	rule := req.Rule
 	if rule == nil {
-		rule = admissions.Rule(tx, req.Name)
+		rule = state.AdmissionRule(tx, req.Name)
 	}
 	if rule == nil {
-		return nil, admissions.NoRule(req.Name)
+		return nil, state.NoAdmissionRule(req.Name)
 	}
 	err := p.check(rule)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/rights"
 	"berth/internal/authmethod"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -79,9 +79,9 @@ func (p Logins) attempt(source string, do func() (uint64, error)) (uint64, error
 func (p Logins) method(name, kind string) (authmethod.Method, error) {
 	var none authmethod.Method
 	tx := p.Store.Read()
-	row := acls.AuthMethod(tx, name)
+	row := state.AuthMethod(tx, name)
 	if name == "" {
-		for m := range acls.AuthMethods(tx) {
+		for m := range state.AuthMethods(tx) {
 			if m.Default && m.Type == kind {
 				row = m
 			}

@@ -9,7 +9,6 @@ import (
 	"berth/fsm"
 	"berth/internal/authmethod"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -18,7 +17,7 @@ import (
 func (Logins) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
 	resp *access.AuthMethodListResponse) error {
 	resp.Methods = []*access.AuthMethodStub{}
-	for m := range acls.AuthMethods(tx) {
+	for m := range state.AuthMethods(tx) {
 		resp.Methods = append(resp.Methods, m.Stub())
 	}
 	return nil
@@ -28,7 +27,7 @@ func (Logins) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
 func (Logins) Method(
 	tx *state.ReadTx, req *access.AuthMethodGetRequest, resp *access.AuthMethodGetResponse,
 ) error {
-	m := acls.AuthMethod(tx, req.Name)
+	m := state.AuthMethod(tx, req.Name)
 	if m == nil {
 		return structs.NotFoundf("there is no auth method %q", structs.Cut(req.Name, structs.MaxQuoted))
 	}
@@ -46,9 +45,9 @@ func (p Logins) PutMethod(
 
 	m := req.Method.Copy()
 	m.Sealed = nil
-	known := acls.AuthMethod(p.Store.Read(), m.Name)
+	known := state.AuthMethod(p.Store.Read(), m.Name)
 	fillMethod(m, known)
-	err := acls.CheckMethod(m)
+	err := state.CheckAuthMethod(m)
 	if err == nil {
 		err = p.takeSecrets(m, known)
 	}
@@ -61,7 +60,7 @@ func (p Logins) PutMethod(
 	if err != nil {
 		return 0, err
 	}
-	stored := acls.AuthMethod(p.Store.Read(), m.Name)
+	stored := state.AuthMethod(p.Store.Read(), m.Name)
 	if stored == nil {
 		return 0, structs.NotFoundf("the auth method was deleted meanwhile")
 	}
@@ -232,7 +231,7 @@ func (p Logins) open(m *access.AuthMethod) (secrets access.AuthSecrets, err erro
 func (Logins) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
 	resp *access.BindingRuleListResponse) error {
 	resp.Rules = []*access.BindingRuleStub{}
-	for r := range acls.BindingRules(tx) {
+	for r := range state.BindingRules(tx) {
 		resp.Rules = append(resp.Rules, r.Stub())
 	}
 	return nil
@@ -242,7 +241,7 @@ func (Logins) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
 func (Logins) Rule(
 	tx *state.ReadTx, req *access.BindingRuleGetRequest, resp *access.BindingRuleGetResponse,
 ) error {
-	resp.Rule = acls.BindingRule(tx, req.ID)
+	resp.Rule = state.BindingRule(tx, req.ID)
 	if resp.Rule == nil {
 		return structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(req.ID,
 			structs.MaxQuoted))
@@ -262,14 +261,14 @@ func (p Logins) PutRule(
 	if r.ID == "" {
 		r.ID = structs.NewID()
 	} else {
-		known := acls.BindingRule(p.Store.Read(), r.ID)
+		known := state.BindingRule(p.Store.Read(), r.ID)
 		if known == nil {
 			return 0, structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(r.ID,
 				structs.MaxQuoted))
 		}
 		fillRule(&r, known)
 	}
-	err := acls.CheckRule(&r)
+	err := state.CheckBindingRule(&r)
 	if err == nil {
 		err = authmethod.CheckSelector(r.Selector)
 	}
@@ -285,7 +284,7 @@ func (p Logins) PutRule(
 	if err != nil {
 		return 0, err
 	}
-	resp.Rule = acls.BindingRule(p.Store.Read(), r.ID)
+	resp.Rule = state.BindingRule(p.Store.Read(), r.ID)
 	return index, nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"berth/internal/authmethod"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -143,7 +143,7 @@ func (p Logins) checkState(begun oidcState, m *access.AuthMethod, req *access.Co
 	case req.Iss != "" && req.Iss != m.Config.OIDCDiscoveryURL:
 		return structs.Deniedf("the browser comes from issuer %q; expected %q",
 			structs.Cut(req.Iss, structs.MaxQuoted), m.Config.OIDCDiscoveryURL)
-	case acls.UsedLogin(p.Store.Read(), begun.ID):
+	case state.UsedLogin(p.Store.Read(), begun.ID):
 		return structs.Deniedf("this login has made its token already; log in again")
 	}
 	return nil

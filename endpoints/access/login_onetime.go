@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -22,7 +22,7 @@ const oneTimeLife = 10 * time.Minute
 func (p Logins) MakeOneTime(
 	ctx context.Context, req *access.OneTimeMakeRequest, resp *access.OneTimeMakeResponse,
 ) (uint64, error) {
-	t := acls.TokenBySecret(p.Store.Read(), string(req.Caller))
+	t := state.TokenBySecret(p.Store.Read(), string(req.Caller))
 	if t == nil {
 		return 0, structs.Preconditionf("the request has no token for which a one-time token could be made")
 	}
@@ -75,7 +75,7 @@ func (p Logins) ExchangeOneTime(
 			return 0, err
 		}
 		hash := access.HashSecret(string(req.OneTimeSecretID))
-		row := acls.OneTimeToken(p.Store.Read(), hash)
+		row := state.OneTimeToken(p.Store.Read(), hash)
 		if row == nil {
 			return 0, structs.Deniedf("no one-time token has this secret: it was used, has ended or never existed")
 		}
@@ -92,7 +92,7 @@ func (p Logins) ExchangeOneTime(
 		if err != nil {
 			return 0, err
 		}
-		t := acls.Token(p.Store.Read(), row.AccessorID)
+		t := state.TokenByAccessor(p.Store.Read(), row.AccessorID)
 		if t == nil || t.Expired(req.Now) {
 			return 0, structs.Deniedf("the token of the one-time token has ended or was deleted")
 		}

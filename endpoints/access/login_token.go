@@ -7,7 +7,6 @@ import (
 	"berth/fsm"
 	"berth/internal/authmethod"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -30,7 +29,7 @@ func (p Logins) makeToken(ctx context.Context, v verifiedLogin, resp *access.Tok
 	}
 
 	tx := p.Store.Read()
-	given := authmethod.DecideRights(acls.BindingRulesOf(tx, v.method.Name), mapped)
+	given := authmethod.DecideRights(state.BindingRulesOf(tx, v.method.Name), mapped)
 	t := tokenOf(tx, given)
 	if v.method.Config.VerboseLogging {
 		p.Logger.Info("binding rules matched a login", "auth_method", v.method.Name, "rules", given.Matched,
@@ -70,14 +69,14 @@ func tokenOf(tx state.Reader, given authmethod.Given) *access.Token {
 
 	t := &access.Token{Type: access.TypeClient}
 	for _, name := range given.Policies {
-		if acls.Policy(tx, name) != nil && !slices.Contains(t.Policies, name) {
+		if state.Policy(tx, name) != nil && !slices.Contains(t.Policies, name) {
 			t.Policies = append(t.Policies, name)
 		}
 	}
 	for _, name := range given.Roles {
-		role := acls.RoleByName(tx, name)
+		role := state.RoleByName(tx, name)
 		if role == nil {
-			role = acls.Role(tx, name)
+			role = state.Role(tx, name)
 		}
 		known := func(l *access.Link) bool { return l.ID == role.ID }
 		if role != nil && !slices.ContainsFunc(t.Roles, known) {
@@ -90,11 +89,11 @@ func tokenOf(tx state.Reader, given authmethod.Given) *access.Token {
 // answer fills in a token with its secret.
 func (p Logins) answer(accessor, secret string, resp *access.TokenPutResponse) error {
 	tx := p.Store.Read()
-	stored := acls.Token(tx, accessor)
+	stored := state.TokenByAccessor(tx, accessor)
 	if stored == nil {
 		return structs.NotFoundf("the token was deleted meanwhile")
 	}
-	resp.Token = acls.Named(tx, stored)
+	resp.Token = state.TokenWithRoleNames(tx, stored)
 	resp.SecretID = secret
 	return nil
 }

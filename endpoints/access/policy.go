@@ -10,7 +10,6 @@ import (
 	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -111,7 +110,7 @@ func (Tokens) Policies(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *access.PolicyListResponse,
 ) error {
 	resp.Policies = []*access.PolicyStub{}
-	for p := range acls.Policies(tx) {
+	for p := range state.Policies(tx) {
 		if seesRow(req, p.Name) {
 			resp.Policies = append(resp.Policies, p.Stub())
 		}
@@ -127,7 +126,7 @@ func seesRow(req *structs.QueryRequest, id string) bool {
 func (Tokens) Policy(
 	tx *state.ReadTx, req *access.NameRequest, resp *access.PolicyGetResponse,
 ) error {
-	resp.Policy = acls.Policy(tx, req.Name)
+	resp.Policy = state.Policy(tx, req.Name)
 	if resp.Policy == nil {
 		return structs.NotFoundf("there is no policy %q", structs.Cut(req.Name, structs.MaxQuoted))
 	}
@@ -156,7 +155,7 @@ func (Tokens) Roles(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *access.RoleListResponse,
 ) error {
 	resp.Roles = []*access.Role{}
-	for r := range acls.Roles(tx) {
+	for r := range state.Roles(tx) {
 		if seesRow(req, r.ID) {
 			resp.Roles = append(resp.Roles, r)
 		}
@@ -178,9 +177,9 @@ func (Tokens) Role(
 
 func wantedRole(tx state.Reader, req *access.RoleGetRequest) *access.Role {
 	if req.ID == "" {
-		return acls.RoleByName(tx, req.Name)
+		return state.RoleByName(tx, req.Name)
 	}
-	return acls.Role(tx, req.ID)
+	return state.Role(tx, req.ID)
 }
 
 // PutRole stores a role, and gives a new one its ID.
@@ -193,10 +192,10 @@ func (p Tokens) PutRole(
 
 	if req.Role.ID == "" {
 		req.Role.ID = structs.NewID()
-	} else if acls.Role(p.Store.Read(), req.Role.ID) == nil {
+	} else if state.Role(p.Store.Read(), req.Role.ID) == nil {
 		return 0, structs.NotFoundf("there is no role with the ID %q", structs.Cut(req.Role.ID, structs.MaxQuoted))
 	}
-	err := acls.CheckRole(req.Role)
+	err := state.CheckRole(req.Role)
 	if err != nil {
 		return 0, err
 	}
@@ -205,6 +204,6 @@ func (p Tokens) PutRole(
 	if err != nil {
 		return 0, err
 	}
-	resp.Role = acls.Role(p.Store.Read(), req.Role.ID)
+	resp.Role = state.Role(p.Store.Read(), req.Role.ID)
 	return index, nil
 }

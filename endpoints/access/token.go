@@ -12,7 +12,6 @@ import (
 	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -29,7 +28,7 @@ func (p Tokens) Bootstrap(
 		return 0, structs.Invalidf("BootstrapSecret: expected a UUID in lower case")
 	}
 
-	last := acls.Bootstrapped(p.Store.Read())
+	last := state.ACLBootstrapped(p.Store.Read())
 	if last != 0 && p.resetIndex() != last {
 		return 0, structs.Conflictf("the first management token was made before. If all are lost: on server %s, "+
 			"which leads, root writes %d into %s, and then this is run again", p.Name, last, p.ResetFile)
@@ -60,7 +59,7 @@ func (p Tokens) Bootstrap(
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.Logger.Warn("remove the file that allowed another first token", "file", p.ResetFile, "error", err)
 	}
-	resp.Token = acls.Token(p.Store.Read(), change.Token.AccessorID)
+	resp.Token = state.TokenByAccessor(p.Store.Read(), change.Token.AccessorID)
 	return index, nil
 }
 
@@ -83,9 +82,9 @@ func (p Tokens) Tokens(
 	tx *state.ReadTx, req *access.TokenListRequest, resp *access.TokenListResponse,
 ) error {
 	resp.Tokens = []*access.Token{}
-	for t := range acls.Tokens(tx) {
+	for t := range state.Tokens(tx) {
 		if (req.Type == "" || req.Type == t.Type) && strings.HasPrefix(t.AccessorID, req.Prefix) {
-			resp.Tokens = append(resp.Tokens, acls.Named(tx, t))
+			resp.Tokens = append(resp.Tokens, state.TokenWithRoleNames(tx, t))
 		}
 	}
 	return nil
@@ -95,15 +94,15 @@ func (p Tokens) Tokens(
 func (p Tokens) Token(
 	tx *state.ReadTx, req *access.TokenGetRequest, resp *access.TokenGetResponse,
 ) error {
-	t := acls.Token(tx, req.AccessorID)
+	t := state.TokenByAccessor(tx, req.AccessorID)
 	if req.AccessorID == "" {
-		t = acls.TokenBySecret(tx, rights.SecretOf(req))
+		t = state.TokenBySecret(tx, rights.SecretOf(req))
 	}
 	if t == nil {
 		return structs.NotFoundf("there is no token with the accessor %q",
 			structs.Cut(req.AccessorID, structs.MaxQuoted))
 	}
-	resp.Token = acls.Named(tx, t)
+	resp.Token = state.TokenWithRoleNames(tx, t)
 	return nil
 }
 
@@ -144,11 +143,11 @@ func (p Tokens) PutToken(
 	}
 
 	tx := p.Store.Read()
-	stored := acls.Token(tx, t.AccessorID)
+	stored := state.TokenByAccessor(tx, t.AccessorID)
 	if stored == nil {
 		return 0, structs.NotFoundf("the token was deleted meanwhile")
 	}
-	resp.Token = acls.Named(tx, stored)
+	resp.Token = state.TokenWithRoleNames(tx, stored)
 	resp.SecretID = secret
 	return index, nil
 }
@@ -156,7 +155,7 @@ func (p Tokens) PutToken(
 // complete checks what the leader alone knows, and gives a new token its end.
 func (p Tokens) complete(t *access.Token, req *access.TokenPutRequest) error {
 	if t.AccessorID != "" {
-		if acls.Token(p.Store.Read(), t.AccessorID) == nil {
+		if state.TokenByAccessor(p.Store.Read(), t.AccessorID) == nil {
 			return structs.NotFoundf("there is no token with the accessor %q; leave AccessorID out for a new one",
 				structs.Cut(t.AccessorID, structs.MaxQuoted))
 		}
@@ -182,9 +181,9 @@ func (p Tokens) linkRoles(t *access.Token) error {
 			return structs.Invalidf("Roles: expected a role, found null")
 		}
 
-		role := acls.Role(tx, link.ID)
+		role := state.Role(tx, link.ID)
 		if link.ID == "" {
-			role = acls.RoleByName(tx, link.Name)
+			role = state.RoleByName(tx, link.Name)
 		}
 		if role == nil {
 			return structs.Preconditionf("there is no role with the ID %q or the name %q; create it: berth acl role create",

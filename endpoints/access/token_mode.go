@@ -6,14 +6,13 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
 
 // Mode reads the mode of access control of the cluster, and that of this server.
 func (p Tokens) Mode(tx *state.ReadTx, _ *access.ModeGetRequest, resp *access.ModeGetResponse) error {
-	resp.Mode, _ = acls.Mode(tx)
+	resp.Mode, _ = state.ACLMode(tx)
 	resp.Server = p.Name
 	resp.Here = p.Gate.Mode()
 	return nil
@@ -28,7 +27,7 @@ func (p Tokens) SetMode(
 		return 0, structs.Invalidf("the mode is %q; expected off, log or enforce",
 			structs.Cut(req.Mode, structs.MaxQuoted))
 	}
-	if req.Mode != access.ModeOff && acls.Bootstrapped(p.Store.Read()) == 0 {
+	if req.Mode != access.ModeOff && state.ACLBootstrapped(p.Store.Read()) == 0 {
 		return 0, structs.Preconditionf("there is no token yet, so nobody could call the cluster: " +
 			"make the first one with berth acl bootstrap")
 	}

@@ -7,14 +7,13 @@ import (
 	"berth/endpoints/rights"
 	"berth/internal/admit"
 	"berth/internal/mvcc"
-	"berth/state/acls"
-	"berth/state/admissions"
+	"berth/state"
 )
 
 // Admit decides about the objects that a request wants to store, by the admission rules. The context is that
 // of the request: it tells who the caller is.
 func (s *Server) Admit(ctx context.Context, tx mvcc.Reader, objects ...admit.Input) (admit.Verdict, error) {
-	rules := slices.Collect(admissions.Rules(tx))
+	rules := slices.Collect(state.AdmissionRules(tx))
 	if len(rules) == 0 {
 		return admit.Verdict{}, nil
 	}
@@ -35,7 +34,7 @@ func CallerSeen(tx mvcc.Reader, c rights.Caller) admit.Caller {
 
 	seen.Accessor = c.Token.AccessorID
 	seen.Name = c.Token.Name
-	for _, p := range acls.PoliciesOf(tx, c.Token) {
+	for _, p := range state.PoliciesOf(tx, c.Token) {
 		seen.Policies = append(seen.Policies, p.Name)
 	}
 	return seen

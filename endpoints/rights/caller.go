@@ -7,7 +7,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/internal/origin"
 	"berth/rpc"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -37,9 +37,9 @@ func (c ofPeople) Call(ctx context.Context, method string, req, resp any) error 
 func (c Caller) Policies(tx mvcc.Reader) []*access.Policy {
 	switch {
 	case c.Identity != nil:
-		return acls.PoliciesOfWorkload(tx, c.Identity.Workload)
+		return state.PoliciesOfWorkload(tx, c.Identity.Workload)
 	case c.Token != nil:
-		return acls.PoliciesOf(tx, c.Token)
+		return state.PoliciesOf(tx, c.Token)
 	}
 	return nil
 }

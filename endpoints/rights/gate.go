@@ -14,7 +14,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/internal/mvcc"
 	"berth/internal/opsocket"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -214,14 +214,14 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 	if idtoken.IsToken(secret) {
 		return g.resolveIdentity(tx, secret)
 	}
-	t := acls.TokenBySecret(tx, secret)
+	t := state.TokenBySecret(tx, secret)
 	if t == nil || t.Expired(g.config.Now().UnixNano()) {
 		return Caller{}, structs.Deniedf("no token has the secret of this request: " +
 			"it has expired, was deleted or never existed")
 	}
 	c := Caller{Token: t, ACL: acl.Management}
 	if t.Type != access.TypeManagement {
-		c.ACL = g.merge(acls.PoliciesOf(tx, t))
+		c.ACL = g.merge(state.PoliciesOf(tx, t))
 	}
 	if t.ExpireTime != 0 {
 		c.Ends = time.Unix(0, t.ExpireTime)
@@ -249,7 +249,7 @@ func (g *Gate) Sender(tx mvcc.Reader, req any) (is access.Caller) {
 	if !g.Enabled() {
 		return is
 	}
-	t := acls.TokenBySecret(tx, secret)
+	t := state.TokenBySecret(tx, secret)
 	if t != nil {
 		is = access.Caller{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type}
 	}
@@ -258,7 +258,7 @@ func (g *Gate) Sender(tx mvcc.Reader, req any) (is access.Caller) {
 
 // anonymous returns what requests without a token may do.
 func (g *Gate) anonymous(tx mvcc.Reader) *acl.ACL {
-	p := acls.Policy(tx, access.AnonymousPolicy)
+	p := state.Policy(tx, access.AnonymousPolicy)
 	if p == nil {
 		return &acl.ACL{}
 	}

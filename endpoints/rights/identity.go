@@ -6,7 +6,6 @@ import (
 	"berth/internal/idtoken"
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/acls"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -90,7 +89,7 @@ func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
 	}
 
 	w := id.Workload
-	given := g.merge(acls.PoliciesOfWorkload(tx, w))
+	given := g.merge(state.PoliciesOfWorkload(tx, w))
 	paths := access.VariablePathsOfTask(w.JobID, w.Group, w.Task)
 	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths), Ends: id.ends}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/internal/idtoken"
 	"berth/internal/mvcc"
-	"berth/state/acls"
+	"berth/state"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -102,7 +102,7 @@ func (w *workloads) give(name, rules string, to access.JobACL) {
 	w.Helper()
 	w.write(func(tx *mvcc.WriteTx) error {
 		p := &access.Policy{Name: name, Rules: rules, JobACL: &to}
-		return acls.PolicyPut(tx, &access.PolicyPutRequest{Policy: p})
+		return state.PolicyPut(tx, &access.PolicyPutRequest{Policy: p})
 	})
 }
 
@@ -323,13 +323,14 @@ func TestSender_NamesTheWorkload(t *testing.T) {
 	deleted.Group = ""
 	thief := newWorkloads(t)
 	w := newWorkloads(t)
+	ended := func(c *idtoken.Claims) { c.Expiry = jwt.NewNumericDate(w.now.Add(-time.Hour)) }
 	for name, c := range map[string]struct {
 		token string
 		want  *access.Identity
 	}{
 		"of a task":        {w.identity(nil), &task},
 		"of a service":     {w.identity(func(c *idtoken.Claims) { c.Task = ""; c.Service = "http" }), &service},
-		"that has ended":   {w.identity(func(c *idtoken.Claims) { c.Expiry = jwt.NewNumericDate(w.now.Add(-time.Hour)) }), &task},
+		"that has ended":   {w.identity(ended), &task},
 		"for others":       {w.identity(func(c *idtoken.Claims) { c.Audience = jwt.Audience{"vault.io"} }), &task},
 		"of no row":        {w.identity(func(c *idtoken.Claims) { c.AllocID = "gone" }), &deleted},
 		"of another key":   {thief.identity(nil), nil},

@@ -15,7 +15,6 @@ import (
 	"berth/server"
 	"berth/server/clock"
 	"berth/state"
-	"berth/state/acls"
 	"berth/state/clustertime"
 	"berth/state/csi/snapshot"
 	"berth/structs"
@@ -189,7 +188,7 @@ func (w *world) oldRows() (left []string) {
 	for _, id := range slices.Sorted(maps.Keys(w.kept.marked())) {
 		left = append(left, "volume "+id)
 	}
-	for t := range acls.Tokens(tx) {
+	for t := range state.Tokens(tx) {
 		if t.Expired(w.clocks.Now().UnixNano()) && t.Expired(w.clocks.wall().UnixNano()) {
 			left = append(left, "token "+t.AccessorID)
 		}

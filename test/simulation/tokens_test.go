@@ -8,7 +8,7 @@ import (
 
 	"berth/endpoints/rights"
 	"berth/fsm"
-	"berth/state/acls"
+	"berth/state"
 	"berth/structs/access"
 )
 
@@ -36,7 +36,7 @@ func (w *world) useTokens() {
 			Now:    func() time.Time { return wall },
 			Logger: hclog.NewNullLogger(),
 		})
-		for t := range acls.Tokens(tx) {
+		for t := range state.Tokens(tx) {
 			_, err := gate.Resolve(w.t.Context(), tx, t.AccessorID)
 			ended := t.ExpireTime <= wall.UnixNano()
 			if ended != (err != nil) {

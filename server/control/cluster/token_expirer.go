@@ -9,7 +9,6 @@ import (
 	"berth/fsm"
 	"berth/server/clock"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs/access"
 )
 
@@ -47,7 +46,7 @@ func (e TokenExpirer) due() time.Time {
 
 // Run deletes tokens at their ends, until ctx ends.
 func (e TokenExpirer) Run(ctx context.Context) {
-	feed := e.Store.Subscribe(keptTokenChanges, acls.EndRows...) // before the first read
+	feed := e.Store.Subscribe(keptTokenChanges, state.TokenEndRows...) // before the first read
 	defer feed.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -66,7 +65,7 @@ func (e TokenExpirer) Run(ctx context.Context) {
 // expire deletes the tokens that have ended and returns how long to wait.
 func (e TokenExpirer) expire(ctx context.Context) time.Duration {
 	now := e.due()
-	first := acls.FirstEnd(e.Store.Read())
+	first := state.FirstTokenEnd(e.Store.Read())
 	if first == 0 || first > now.UnixNano() {
 		return tokenPause(first, now)
 	}
@@ -77,7 +76,7 @@ func (e TokenExpirer) expire(ctx context.Context) time.Duration {
 		e.Logger.Warn("delete ended tokens", "error", err)
 		return tokenAfterFault
 	}
-	return tokenPause(acls.FirstEnd(e.Store.Read()), now)
+	return tokenPause(state.FirstTokenEnd(e.Store.Read()), now)
 }
 
 func tokenPause(first int64, now time.Time) time.Duration {

@@ -15,7 +15,6 @@ import (
 	"berth/server/clock"
 	loops "berth/server/control/cluster"
 	"berth/state"
-	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -57,7 +56,7 @@ func (w *tokenWorld) wantTokens(want int) {
 	w.t.Helper()
 	synctest.Wait()
 	got := 0
-	for range acls.Tokens(w.store.Read()) {
+	for range state.Tokens(w.store.Read()) {
 		got++
 	}
 	if got != want {

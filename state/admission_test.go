@@ -1,4 +1,4 @@
-package admissions_test
+package state_test
 
 import (
 	"fmt"
@@ -6,36 +6,38 @@ import (
 	"testing"
 
 	"berth/internal/mvcc"
-	"berth/state/admissions"
+	"berth/state"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admission"
 )
 
-// store is a database, and the index of its last entry.
-type store struct {
+// admissionStore is a database, and the index of its last entry.
+type admissionStore struct {
 	db    *mvcc.DB
 	index uint64
 }
 
-func newStore() *store { return &store{db: mvcc.Open(&schema.All), index: 10} }
+func newAdmissionStore() *admissionStore {
+	return &admissionStore{db: mvcc.Open(&schema.All), index: 10}
+}
 
-func (s *store) put(r *admission.Rule) error {
+func (s *admissionStore) put(r *admission.Rule) error {
 	s.index++
 	return s.db.Write(s.index, func(tx *mvcc.WriteTx) error {
-		return admissions.RulePut(tx, &admission.RulePutRequest{Rule: r})
+		return state.AdmissionRulePut(tx, &admission.RulePutRequest{Rule: r})
 	})
 }
 
-func (s *store) remove(name string) error {
+func (s *admissionStore) remove(name string) error {
 	s.index++
 	return s.db.Write(s.index, func(tx *mvcc.WriteTx) error {
-		return admissions.RuleDelete(tx, &admission.RuleDeleteRequest{Name: name})
+		return state.AdmissionRuleDelete(tx, &admission.RuleDeleteRequest{Name: name})
 	})
 }
 
-func rule(name string) *admission.Rule {
+func admissionRule(name string) *admission.Rule {
 	return &admission.Rule{
 		Name:       name,
 		On:         admission.OnJob,
@@ -45,27 +47,28 @@ func rule(name string) *admission.Rule {
 	}
 }
 
-func TestRules_AreStoredReplacedAndDeleted(t *testing.T) {
-	s := newStore()
+func TestAdmissionRules_AreStoredReplacedAndDeleted(t *testing.T) {
+	s := newAdmissionStore()
 	for _, name := range []string{"b", "a", "b"} {
-		err := s.put(rule(name))
+		err := s.put(admissionRule(name))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	names := ""
-	for r := range admissions.Rules(s.db.Read()) {
+	for r := range state.AdmissionRules(s.db.Read()) {
 		names += r.Name
 	}
 	if names != "ab" {
 		t.Errorf("got the rules %q, want ab", names)
 	}
-	if faults := faultsOf(s); len(faults) != 0 {
+	if faults := admissionFaults(s); len(faults) != 0 {
 		t.Error(faults)
 	}
 
 	err := s.remove("a")
-	if err != nil || admissions.Rule(s.db.Read(), "a") != nil || admissions.Rule(s.db.Read(), "b") == nil {
+	tx := s.db.Read()
+	if err != nil || state.AdmissionRule(tx, "a") != nil || state.AdmissionRule(tx, "b") == nil {
 		t.Errorf("after the deletion: %v", err)
 	}
 	if err := s.remove("a"); !structs.IsKind(err, structs.KindNotFound) {
@@ -73,13 +76,13 @@ func TestRules_AreStoredReplacedAndDeleted(t *testing.T) {
 	}
 }
 
-func faultsOf(s *store) []string {
+func admissionFaults(s *admissionStore) []string {
 	c := check.New(s.db.Read())
-	admissions.CheckRows(c)
+	state.CheckAdmissionRules(c)
 	return c.Faults()
 }
 
-func TestRulePut_RejectsWhatIsNotWithinTheBounds(t *testing.T) {
+func TestAdmissionRulePut_RejectsWhatIsNotWithinTheBounds(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for want, change := range map[string]func(r *admission.Rule){
 		"no valid name":                     func(r *admission.Rule) { r.Name = "a b" },
@@ -96,41 +99,41 @@ func TestRulePut_RejectsWhatIsNotWithinTheBounds(t *testing.T) {
 		"Namespaces has a pattern of 0":     func(r *admission.Rule) { r.Namespaces = []string{""} },
 		"Namespaces has a pattern of 129 b": func(r *admission.Rule) { r.Namespaces = []string{long(129)} },
 	} {
-		r := rule("r")
+		r := admissionRule("r")
 		change(r)
-		err := newStore().put(r)
+		err := newAdmissionStore().put(r)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if err := newStore().put(nil); !structs.IsKind(err, structs.KindInvalid) {
+	if err := newAdmissionStore().put(nil); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("no rule: got %v", err)
 	}
 }
 
-func TestRulePut_BoundsTheNumberOfRules(t *testing.T) {
-	s := newStore()
+func TestAdmissionRulePut_BoundsTheNumberOfRules(t *testing.T) {
+	s := newAdmissionStore()
 	for i := range admission.MaxRules {
-		err := s.put(rule(fmt.Sprint("r", i)))
+		err := s.put(admissionRule(fmt.Sprint("r", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.put(rule("more")); !structs.IsKind(err, structs.KindPrecondition) {
+	if err := s.put(admissionRule("more")); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("one more: got %v, want a precondition", err)
 	}
-	if err := s.put(rule("r7")); err != nil {
+	if err := s.put(admissionRule("r7")); err != nil {
 		t.Errorf("a replaced one: %v", err)
 	}
 }
 
-func TestCheckRows_FindsARuleOutsideItsBounds(t *testing.T) {
-	s := newStore()
+func TestCheckAdmissionRules_FindsARuleOutsideItsBounds(t *testing.T) {
+	s := newAdmissionStore()
 	err := s.db.Write(20, func(tx *mvcc.WriteTx) error {
 		schema.AdmissionRules.Put(tx, &admission.Rule{Name: "r"})
 		return nil
 	})
-	if faults := faultsOf(s); err != nil || len(faults) != 1 || !strings.Contains(faults[0], `"r"`) {
+	if faults := admissionFaults(s); err != nil || len(faults) != 1 || !strings.Contains(faults[0], `"r"`) {
 		t.Errorf("got %v and the faults %v", err, faults)
 	}
 }

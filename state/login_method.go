@@ -1,4 +1,4 @@
-package acls
+package state
 
 import (
 	"iter"
@@ -14,10 +14,10 @@ import (
 
 // The most rows of the tables of logins.
 const (
-	maxMethods  = 100
-	maxRules    = 10_000
-	maxMarks    = 100_000
-	maxOneTimes = 10_000
+	maxAuthMethods   = 100
+	maxBindingRules  = 10_000
+	maxLoginMarks    = 100_000
+	maxOneTimeTokens = 10_000
 )
 
 // The bounds on the life of a token of a login.
@@ -27,9 +27,9 @@ const (
 )
 
 const (
-	maxSelector   = 2048 // bytes
-	maxBindName   = 256  // bytes
-	maxNameFormat = 256  // bytes
+	maxSelector        = 2048 // bytes
+	maxBindName        = 256  // bytes
+	maxTokenNameFormat = 256  // bytes
 )
 
 // AuthMethod returns a way to log in, nil if there is none.
@@ -42,7 +42,7 @@ func AuthMethods(tx mvcc.Reader) iter.Seq[*access.AuthMethod] { return schema.AC
 
 // AuthMethodPut creates or replaces a way to log in. Its secrets are sealed.
 func AuthMethodPut(tx *mvcc.WriteTx, p *access.AuthMethodChange) error {
-	err := CheckMethod(p.Method)
+	err := CheckAuthMethod(p.Method)
 	if err == nil {
 		err = trust.CheckSealed(tx, p.Method.Sealed)
 	}
@@ -61,7 +61,7 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *access.AuthMethodChange) error {
 	stored.ModifyTime = access.Time(p.Now)
 	known := schema.ACLAuthMethods.Get(tx, stored.Name)
 	if known == nil {
-		err = bounded(schema.ACLAuthMethods.Len(tx), maxMethods, "auth methods")
+		err = checkRowBound(schema.ACLAuthMethods.Len(tx), maxAuthMethods, "auth methods")
 		if err != nil {
 			return err
 		}
@@ -72,12 +72,12 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *access.AuthMethodChange) error {
 	return nil
 }
 
-// CheckMethod returns an error unless a way to log in is complete, apart from its configuration. The leader
-// checks it before the log, and AuthMethodPut again.
-func CheckMethod(m *access.AuthMethod) error {
+// CheckAuthMethod returns an error unless a way to log in is complete, apart from its configuration. The
+// leader checks it before the log, and AuthMethodPut again.
+func CheckAuthMethod(m *access.AuthMethod) error {
 	switch {
-	case m == nil || !validName(m.Name):
-		return structs.Invalidf("the auth method has no valid name: %s", nameForm)
+	case m == nil || !validAccessName(m.Name):
+		return structs.Invalidf("the auth method has no valid name: %s", accessNameForm)
 	case m.Type != access.MethodOIDC && m.Type != access.MethodJWT:
 		return structs.Invalidf("Type is %q; expected %s or %s", structs.Cut(m.Type, structs.MaxQuoted),
 			access.MethodOIDC, access.MethodJWT)
@@ -87,9 +87,9 @@ func CheckMethod(m *access.AuthMethod) error {
 	case m.MaxTokenTTL < minLoginTTL || m.MaxTokenTTL > maxLoginTTL:
 		return structs.Invalidf("MaxTokenTTL is %s; expected %s to %s", m.MaxTokenTTL, minLoginTTL,
 			maxLoginTTL)
-	case len(m.TokenNameFormat) > maxNameFormat:
+	case len(m.TokenNameFormat) > maxTokenNameFormat:
 		return structs.Invalidf("TokenNameFormat has %d bytes; expected at most %d", len(m.TokenNameFormat),
-			maxNameFormat)
+			maxTokenNameFormat)
 	case m.Config == nil:
 		return structs.Invalidf("the auth method %q has no Config", m.Name)
 	}
@@ -128,7 +128,7 @@ func BindingRulesOf(tx mvcc.Reader, method string) iter.Seq[*access.BindingRule]
 
 // BindingRulePut creates or replaces a rule. The method of a rule never changes.
 func BindingRulePut(tx *mvcc.WriteTx, p *access.BindingRuleChange) error {
-	err := CheckRule(p.Rule)
+	err := CheckBindingRule(p.Rule)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func BindingRulePut(tx *mvcc.WriteTx, p *access.BindingRuleChange) error {
 	known := schema.ACLBindingRules.Get(tx, stored.ID)
 	switch {
 	case known == nil:
-		err = bounded(schema.ACLBindingRules.Len(tx), maxRules, "binding rules")
+		err = checkRowBound(schema.ACLBindingRules.Len(tx), maxBindingRules, "binding rules")
 		if err != nil {
 			return err
 		}
@@ -157,9 +157,9 @@ func BindingRulePut(tx *mvcc.WriteTx, p *access.BindingRuleChange) error {
 	return nil
 }
 
-// CheckRule returns an error unless a rule is complete, apart from whether its method exists and its
+// CheckBindingRule returns an error unless a rule is complete, apart from whether its method exists and its
 // expressions are valid.
-func CheckRule(r *access.BindingRule) error {
+func CheckBindingRule(r *access.BindingRule) error {
 	switch {
 	case r == nil || r.ID == "":
 		return structs.Invalidf("the binding rule has no ID")
@@ -177,7 +177,7 @@ func CheckRule(r *access.BindingRule) error {
 	case len(r.Selector) > maxSelector:
 		return structs.Invalidf("Selector has %d bytes; expected at most %d", len(r.Selector), maxSelector)
 	}
-	return checkDescription(r.Description)
+	return checkPolicyDescription(r.Description)
 }
 
 // BindingRuleDelete deletes a rule. The error is not-found.

@@ -1,18 +1,18 @@
-package acls_test
+package state_test
 
 import (
 	"testing"
 
 	"berth/internal/mvcc"
-	"berth/state/acls"
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
 )
 
-// TestChangeMode_OnlyTightens: the configuration of a server tightens the mode once there is a token, and
+// TestACLModeChange_OnlyTightens: the configuration of a server tightens the mode once there is a token, and
 // never loosens it. An operator does both.
-func TestChangeMode_OnlyTightens(t *testing.T) {
+func TestACLModeChange_OnlyTightens(t *testing.T) {
 	const off, log, enforce = access.ModeOff, access.ModeLog, access.ModeEnforce
 	for name, c := range map[string]struct {
 		now, to      string
@@ -41,29 +41,29 @@ func TestChangeMode_OnlyTightens(t *testing.T) {
 			}
 			if c.now != off {
 				write(func(tx *mvcc.WriteTx) error {
-					return acls.ChangeMode(tx, &access.ModeChange{Mode: c.now, Loosen: true})
+					return state.ACLModeChange(tx, &access.ModeChange{Mode: c.now, Loosen: true})
 				})
 			}
 			if c.bootstrapped {
 				write(func(tx *mvcc.WriteTx) error {
-					return acls.Bootstrap(tx, &access.BootstrapChange{Token: &access.Token{
+					return state.ACLBootstrap(tx, &access.BootstrapChange{Token: &access.Token{
 						AccessorID: "a", SecretHash: []byte("s"), Type: access.TypeManagement,
 					}})
 				})
 			}
 			write(func(tx *mvcc.WriteTx) error {
-				return acls.ChangeMode(tx, &access.ModeChange{Mode: c.to, Loosen: c.loosen})
+				return state.ACLModeChange(tx, &access.ModeChange{Mode: c.to, Loosen: c.loosen})
 			})
-			if got, _ := acls.Mode(db.Read()); got != c.want {
+			if got, _ := state.ACLMode(db.Read()); got != c.want {
 				t.Errorf("the mode is %s, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestChangeMode_RejectsOtherWords(t *testing.T) {
+func TestACLModeChange_RejectsOtherWords(t *testing.T) {
 	err := mvcc.Open(&schema.All).Write(1, func(tx *mvcc.WriteTx) error {
-		return acls.ChangeMode(tx, &access.ModeChange{Mode: "none", Loosen: true})
+		return state.ACLModeChange(tx, &access.ModeChange{Mode: "none", Loosen: true})
 	})
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("%v", err)

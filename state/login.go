@@ -1,4 +1,4 @@
-package acls
+package state
 
 import (
 	"berth/internal/mvcc"
@@ -24,9 +24,9 @@ func Login(tx *mvcc.WriteTx, p *access.LoginChange) error {
 		return structs.Conflictf("another token has the accessor %s", p.Token.AccessorID)
 	}
 
-	err := checkMethodTokens(tx, p.Method)
+	err := checkLoginTokens(tx, p.Method)
 	if err == nil && p.Mark != nil {
-		err = putMark(tx, p.Mark, p.Now)
+		err = putLoginMark(tx, p.Mark, p.Now)
 	}
 	if err != nil {
 		return err
@@ -36,9 +36,9 @@ func Login(tx *mvcc.WriteTx, p *access.LoginChange) error {
 	return putToken(tx, &t, p.Now)
 }
 
-// checkMethodTokens returns an error if the logins of an auth method have made as many tokens as they may. So
+// checkLoginTokens returns an error if the logins of an auth method have made as many tokens as they may. So
 // whoever can log in by one method leaves place for the tokens of others and of operators.
-func checkMethodTokens(tx mvcc.Reader, method string) error {
+func checkLoginTokens(tx mvcc.Reader, method string) error {
 	row := schema.ACLMethodTokens.Get(tx, method)
 	if row == nil || row.Tokens < maxMethodTokens {
 		return nil
@@ -51,7 +51,7 @@ func checkMethodTokens(tx mvcc.Reader, method string) error {
 // UsedLogin reports whether the state of a login by OIDC has made a token.
 func UsedLogin(tx mvcc.Reader, id string) bool { return schema.ACLLoginMarks.Get(tx, id) != nil }
 
-func putMark(tx *mvcc.WriteTx, m *access.LoginMark, now int64) error {
+func putLoginMark(tx *mvcc.WriteTx, m *access.LoginMark, now int64) error {
 	switch {
 	case m.ID == "" || m.End <= now:
 		return structs.Deniedf("this login has ended; log in again")
@@ -59,7 +59,7 @@ func putMark(tx *mvcc.WriteTx, m *access.LoginMark, now int64) error {
 		return structs.Deniedf("this login has made its token already; log in again")
 	}
 
-	err := bounded(schema.ACLLoginMarks.Len(tx), maxMarks, "completed logins")
+	err := checkRowBound(schema.ACLLoginMarks.Len(tx), maxLoginMarks, "completed logins")
 	if err == nil {
 		schema.ACLLoginMarks.Put(tx, new(*m))
 	}
@@ -71,10 +71,10 @@ func OneTimeToken(tx mvcc.Reader, hash []byte) *access.OneTimeToken {
 	return schema.ACLOneTimeTokens.Get(tx, string(hash))
 }
 
-// OneTime stores a one-time token, or uses one up. The error is denied if there is none to use.
-func OneTime(tx *mvcc.WriteTx, p *access.OneTimeChange) error {
+// OneTimeTokenChange stores a one-time token, or uses one up. The error is denied if there is none to use.
+func OneTimeTokenChange(tx *mvcc.WriteTx, p *access.OneTimeChange) error {
 	if p.Put != nil {
-		return putOneTime(tx, p.Put, p.Now)
+		return putOneTimeToken(tx, p.Put, p.Now)
 	}
 
 	row := schema.ACLOneTimeTokens.Get(tx, string(p.Use))
@@ -85,7 +85,7 @@ func OneTime(tx *mvcc.WriteTx, p *access.OneTimeChange) error {
 	return nil
 }
 
-func putOneTime(tx *mvcc.WriteTx, o *access.OneTimeToken, now int64) error {
+func putOneTimeToken(tx *mvcc.WriteTx, o *access.OneTimeToken, now int64) error {
 	t := schema.ACLTokens.Get(tx, o.AccessorID)
 	switch {
 	case len(o.Hash) == 0 || len(o.Box) == 0 || o.End <= now:
@@ -94,7 +94,7 @@ func putOneTime(tx *mvcc.WriteTx, o *access.OneTimeToken, now int64) error {
 		return structs.Preconditionf("the token of the one-time token has ended or was deleted")
 	}
 
-	err := bounded(schema.ACLOneTimeTokens.Len(tx), maxOneTimes, "one-time tokens")
+	err := checkRowBound(schema.ACLOneTimeTokens.Len(tx), maxOneTimeTokens, "one-time tokens")
 	if err == nil {
 		schema.ACLOneTimeTokens.Put(tx, new(*o))
 	}

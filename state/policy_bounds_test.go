@@ -1,4 +1,4 @@
-package acls_test
+package state_test
 
 import (
 	"fmt"
@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
-	"berth/state/acls"
-	"berth/state/admissions"
+	"berth/state"
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
@@ -25,49 +24,49 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 		put    func(tx *mvcc.WriteTx, id string) error
 		fixed  bool // a row is never changed
 	}{
-		"policies": {acls.MaxPolicies, func(tx *mvcc.WriteTx, i int) {
+		"policies": {state.MaxPolicies, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLPolicies.Put(tx, &access.Policy{Name: fmt.Sprint(i)})
-		}, func(tx *mvcc.WriteTx, id string) error { return acls.PolicyPut(tx, policy(id)) }, false},
+		}, func(tx *mvcc.WriteTx, id string) error { return state.PolicyPut(tx, policy(id)) }, false},
 
-		"roles": {acls.MaxRoles, func(tx *mvcc.WriteTx, i int) {
+		"roles": {state.MaxRoles, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLRoles.Put(tx, &access.Role{ID: fmt.Sprint(i), Name: fmt.Sprint(i)})
-		}, func(tx *mvcc.WriteTx, id string) error { return acls.RolePut(tx, role(id, id, "p")) }, false},
+		}, func(tx *mvcc.WriteTx, id string) error { return state.RolePut(tx, role(id, id, "p")) }, false},
 
-		"tokens": {acls.MaxTokens, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
-		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }, true},
+		"tokens": {state.MaxTokens, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLTokens.Put(tx, clientToken(fmt.Sprint(i)).Token)
+		}, func(tx *mvcc.WriteTx, id string) error { return state.TokenPut(tx, clientToken(id, "p")) }, true},
 
-		"auth methods": {acls.MaxMethods, func(tx *mvcc.WriteTx, i int) {
+		"auth methods": {state.MaxAuthMethods, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLAuthMethods.Put(tx, &access.AuthMethod{Name: fmt.Sprint(i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.AuthMethodPut(tx, &access.AuthMethodChange{Method: method(id)})
+			return state.AuthMethodPut(tx, &access.AuthMethodChange{Method: authMethod(id)})
 		}, false},
 
-		"binding rules": {acls.MaxRules, func(tx *mvcc.WriteTx, i int) {
+		"binding rules": {state.MaxBindingRules, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLBindingRules.Put(tx, &access.BindingRule{ID: fmt.Sprint(i), AuthMethod: "m"})
 		}, func(tx *mvcc.WriteTx, id string) error {
 			r := &access.BindingRule{ID: id, AuthMethod: "m", BindType: "policy", BindName: "p"}
-			return acls.BindingRulePut(tx, &access.BindingRuleChange{Rule: r})
+			return state.BindingRulePut(tx, &access.BindingRuleChange{Rule: r})
 		}, false},
 
-		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
+		"one-time tokens": {state.MaxOneTimeTokens, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLOneTimeTokens.Put(tx, &access.OneTimeToken{Hash: fmt.Append(nil, i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
 			o := &access.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
-			return acls.OneTime(tx, &access.OneTimeChange{Put: o, Now: 100})
+			return state.OneTimeTokenChange(tx, &access.OneTimeChange{Put: o, Now: 100})
 		}, true},
 
-		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
+		"completed logins": {state.MaxLoginMarks, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLLoginMarks.Put(tx, &access.LoginMark{ID: fmt.Sprint(i), End: 1000})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.PutMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
+			return state.PutLoginMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
 		}, true},
 
 		"admission rules": {admission.MaxRules, func(tx *mvcc.WriteTx, i int) {
 			schema.AdmissionRules.Put(tx, &admission.Rule{Name: fmt.Sprint(i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
 			r := &admission.Rule{Name: id, On: "job", Mode: "deny", Expression: "true", Message: "no"}
-			return admissions.RulePut(tx, &admission.RulePutRequest{Rule: r})
+			return state.AdmissionRulePut(tx, &admission.RulePutRequest{Rule: r})
 		}, false},
 
 		"quotas": {10_000, func(tx *mvcc.WriteTx, i int) {
@@ -79,10 +78,10 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStore(t)
-			do(s, acls.PolicyPut, policy("p"))
-			do(s, acls.TokenPut, client("t", "p"))
-			do(s, acls.AuthMethodPut, &access.AuthMethodChange{Method: method("m")})
+			s := newACLStore(t)
+			doACL(s, state.PolicyPut, policy("p"))
+			doACL(s, state.TokenPut, clientToken("t", "p"))
+			doACL(s, state.AuthMethodPut, &access.AuthMethodChange{Method: authMethod("m")})
 			rows := 0
 			// The table has one of the rows above.
 			if name == "policies" || name == "tokens" || name == "auth methods" {
@@ -100,16 +99,16 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 			}
 
 			put := func(tx *mvcc.WriteTx, id *string) error { return c.put(tx, *id) }
-			do(s, put, new("last"))
+			doACL(s, put, new("last"))
 			rejects(s, put, new("beyond"), structs.KindPrecondition, fmt.Sprintf("there are %d %s", c.most, name))
 			if !c.fixed {
-				do(s, put, new("last"))
+				doACL(s, put, new("last"))
 			}
 		})
 	}
 }
 
-func method(name string) *access.AuthMethod {
+func authMethod(name string) *access.AuthMethod {
 	return &access.AuthMethod{
 		Name:          name,
 		Type:          access.MethodJWT,
@@ -130,33 +129,33 @@ func TestPut_ReadsNoOtherRowsOfItsTable(t *testing.T) {
 		insert func(tx *mvcc.WriteTx, i int)
 		put    func(tx *mvcc.WriteTx, id string) error
 	}{
-		"tokens": {acls.MaxTokens, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
-		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }},
+		"tokens": {state.MaxTokens, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLTokens.Put(tx, clientToken(fmt.Sprint(i)).Token)
+		}, func(tx *mvcc.WriteTx, id string) error { return state.TokenPut(tx, clientToken(id, "p")) }},
 
-		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
+		"one-time tokens": {state.MaxOneTimeTokens, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLOneTimeTokens.Put(tx, &access.OneTimeToken{Hash: fmt.Append(nil, i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
 			o := &access.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
-			return acls.OneTime(tx, &access.OneTimeChange{Put: o, Now: 100})
+			return state.OneTimeTokenChange(tx, &access.OneTimeChange{Put: o, Now: 100})
 		}},
 
-		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
+		"completed logins": {state.MaxLoginMarks, func(tx *mvcc.WriteTx, i int) {
 			schema.ACLLoginMarks.Put(tx, &access.LoginMark{ID: fmt.Sprint(i), End: 1000})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.PutMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
+			return state.PutLoginMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
 		}},
 	} {
-		s := newStore(t)
-		do(s, acls.PolicyPut, policy("p"))
-		do(s, acls.TokenPut, client("t", "p"))
+		s := newACLStore(t)
+		doACL(s, state.PolicyPut, policy("p"))
+		doACL(s, state.TokenPut, clientToken("t", "p"))
 		const writes = 50
 		quickest := func(prefix string) time.Duration {
 			least := time.Hour
 			put := func(tx *mvcc.WriteTx, id *string) error { return c.put(tx, *id) }
 			for i := range writes {
 				start := time.Now()
-				do(s, put, new(fmt.Sprint(prefix, i)))
+				doACL(s, put, new(fmt.Sprint(prefix, i)))
 				least = min(least, time.Since(start))
 			}
 			return least
@@ -169,7 +168,7 @@ func TestPut_ReadsNoOtherRowsOfItsTable(t *testing.T) {
 			}
 			return nil
 		}
-		do(s, fill, new(c.most-2*writes-10))
+		doACL(s, fill, new(c.most-2*writes-10))
 		full := quickest("many")
 		if full > 20*empty {
 			t.Errorf("%s: a write takes %v in an empty table and %v in a full one", name, empty, full)
@@ -184,14 +183,14 @@ func BenchmarkTokenPut(b *testing.B) {
 			db := mvcc.Open(&schema.All)
 			_ = db.Write(1, func(tx *mvcc.WriteTx) error {
 				for i := range rows {
-					schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
+					schema.ACLTokens.Put(tx, clientToken(fmt.Sprint(i)).Token)
 				}
-				return acls.PolicyPut(tx, policy("p"))
+				return state.PolicyPut(tx, policy("p"))
 			})
 			for b.Loop() {
 				batch := db.Begin()
 				err := batch.Apply(2, func(tx *mvcc.WriteTx) error {
-					return acls.TokenPut(tx, client("new", "p"))
+					return state.TokenPut(tx, clientToken("new", "p"))
 				})
 				batch.Abort()
 				if err != nil {

@@ -1,4 +1,4 @@
-package acls
+package state
 
 import (
 	"iter"
@@ -11,16 +11,19 @@ import (
 )
 
 const (
-	maxLinks     = 100 // policies, and roles, of a token; policies of a role
-	maxTokenName = 256 // bytes
-	// endedAtOnce bounds the ended tokens that one entry deletes.
-	endedAtOnce = 1000
-	// maxDeleted bounds the rows of deleted tokens. Beyond it, the one that would end next is forgotten.
-	maxDeleted = maxTokens
+	maxTokenLinks = 100 // policies, and roles, of a token; policies of a role
+	maxTokenName  = 256 // bytes
+	// endedTokensAtOnce bounds the ended tokens that one entry deletes.
+	endedTokensAtOnce = 1000
+	// maxDeletedTokens bounds the rows of deleted tokens. Beyond it, the one that would end next is forgotten.
+	maxDeletedTokens = maxTokens
 )
 
-// Token returns a token, nil if there is none. It may have ended: see access.Token.Expired.
-func Token(tx mvcc.Reader, accessor string) *access.Token { return schema.ACLTokens.Get(tx, accessor) }
+// TokenByAccessor returns a token, nil if there is none. It may have ended: see
+// access.TokenByAccessor.Expired.
+func TokenByAccessor(tx mvcc.Reader, accessor string) *access.Token {
+	return schema.ACLTokens.Get(tx, accessor)
+}
 
 // TokenBySecret returns the token with a secret, nil if there is none. It may have ended.
 func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
@@ -30,9 +33,9 @@ func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
 // Tokens yields the tokens by accessor, also those that have ended.
 func Tokens(tx mvcc.Reader) iter.Seq[*access.Token] { return schema.ACLTokens.Scan(tx) }
 
-// FirstEnd returns the time at which the next token, one-time token, mark of a login or row of a deleted
+// FirstTokenEnd returns the time at which the next token, one-time token, mark of a login or row of a deleted
 // token ends, or ended, in UnixNano; 0 if none has an end.
-func FirstEnd(tx mvcc.Reader) (first int64) {
+func FirstTokenEnd(tx mvcc.Reader) (first int64) {
 	earlier := func(end int64) {
 		if first == 0 || end < first {
 			first = end
@@ -54,16 +57,16 @@ func FirstEnd(tx mvcc.Reader) (first int64) {
 	return first
 }
 
-// EndRows are the topics of rows with an end, or which had one before the change.
-var EndRows = []mvcc.Topic{
+// TokenEndRows are the topics of rows with an end, or which had one before the change.
+var TokenEndRows = []mvcc.Topic{
 	schema.ACLTokensByEnd.Topic(0),
 	schema.ACLOneTimeTokensByEnd.Topic(0),
 	schema.ACLLoginMarksByEnd.Topic(0),
 	schema.ACLDeletedTokensByEnd.Topic(0),
 }
 
-// Bootstrapped returns the index of the entry that made the first token, 0 if there was none.
-func Bootstrapped(tx mvcc.Reader) uint64 {
+// ACLBootstrapped returns the index of the entry that made the first token, 0 if there was none.
+func ACLBootstrapped(tx mvcc.Reader) uint64 {
 	mark := schema.ACLBootstraps.First(tx)
 	if mark == nil {
 		return 0
@@ -71,11 +74,11 @@ func Bootstrapped(tx mvcc.Reader) uint64 {
 	return mark.ModifyIndex
 }
 
-// Bootstrap stores the first management token, or another one if the change has the index of the last time.
-// The error is a conflict otherwise.
-func Bootstrap(tx *mvcc.WriteTx, p *access.BootstrapChange) error {
-	if p.ResetIndex != Bootstrapped(tx) {
-		return structs.Conflictf("the first management token was made by entry %d", Bootstrapped(tx))
+// ACLBootstrap stores the first management token, or another one if the change has the index of the last
+// time. The error is a conflict otherwise.
+func ACLBootstrap(tx *mvcc.WriteTx, p *access.BootstrapChange) error {
+	if p.ResetIndex != ACLBootstrapped(tx) {
+		return structs.Conflictf("the first management token was made by entry %d", ACLBootstrapped(tx))
 	}
 	if p.Token == nil || p.Token.Type != access.TypeManagement {
 		return structs.Invalidf("the first token has to be a management token")
@@ -130,7 +133,7 @@ func putToken(tx *mvcc.WriteTx, t *access.Token, now int64) error {
 
 	err := checkToken(tx, t)
 	if err == nil {
-		err = bounded(schema.ACLTokens.Len(tx), maxTokens, "tokens")
+		err = checkRowBound(schema.ACLTokens.Len(tx), maxTokens, "tokens")
 	}
 	if err != nil {
 		return err
@@ -154,9 +157,9 @@ func checkToken(tx mvcc.Reader, t *access.Token) error {
 		return structs.Invalidf("a management token may do everything; expected neither policies nor roles")
 	case t.Type == access.TypeClient && given == 0:
 		return structs.Invalidf("a client token needs policies or roles")
-	case len(t.Policies) > maxLinks || len(t.Roles) > maxLinks:
+	case len(t.Policies) > maxTokenLinks || len(t.Roles) > maxTokenLinks:
 		return structs.Invalidf("the token has %d policies and %d roles; expected at most %d of each",
-			len(t.Policies), len(t.Roles), maxLinks)
+			len(t.Policies), len(t.Roles), maxTokenLinks)
 	case len(t.Name) > maxTokenName:
 		return structs.Invalidf("Name has %d bytes; expected at most %d", len(t.Name), maxTokenName)
 	}
@@ -189,27 +192,27 @@ func TokenDelete(tx *mvcc.WriteTx, p *access.TokenDeleteRequest) error {
 		end = min(end, row.ExpireTime) // from then on no archive has a use of the token
 	}
 	if end > p.Now {
-		rememberDeleted(tx, &access.DeletedToken{AccessorID: row.AccessorID, Time: p.Now, End: end})
+		rememberDeletedToken(tx, &access.DeletedToken{AccessorID: row.AccessorID, Time: p.Now, End: end})
 	}
 	return nil
 }
 
-func rememberDeleted(tx *mvcc.WriteTx, d *access.DeletedToken) {
+func rememberDeletedToken(tx *mvcc.WriteTx, d *access.DeletedToken) {
 	schema.ACLDeletedTokens.Put(tx, d)
-	if schema.ACLDeletedTokens.Len(tx) > maxDeleted {
+	if schema.ACLDeletedTokens.Len(tx) > maxDeletedTokens {
 		schema.ACLDeletedTokens.Delete(tx, schema.ACLDeletedTokensByEnd.First(tx))
 	}
 }
 
-// Keep takes over from the replaced state what would be lost with a restored one: the tokens that were
+// keepAccess takes over from the replaced state what would be lost with a restored one: the tokens that were
 // deleted since stay deleted, logins that were used are used, and no one-time token of the archive works,
 // because it may have been used, too.
-func Keep(tx *mvcc.WriteTx, before mvcc.Reader) {
+func keepAccess(tx *mvcc.WriteTx, before mvcc.Reader) {
 	for d := range schema.ACLDeletedTokens.Scan(before) {
 		known := schema.ACLDeletedTokens.Get(tx, d.AccessorID)
 		if known == nil || known.End < d.End {
 			kept := *d
-			rememberDeleted(tx, &kept)
+			rememberDeletedToken(tx, &kept)
 		}
 	}
 	for _, d := range slices.Collect(schema.ACLDeletedTokens.Scan(tx)) {
@@ -231,22 +234,22 @@ func Keep(tx *mvcc.WriteTx, before mvcc.Reader) {
 // TokensExpire deletes tokens, one-time tokens, marks of logins and rows of deleted tokens that have ended,
 // up to a bound of each. The next entry deletes those that are left.
 func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
-	expire(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
+	expireRows(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
 		func(t *access.Token) bool { return t.Expired(p.Now) })
-	expire(tx, schema.ACLOneTimeTokens, schema.ACLOneTimeTokensByEnd.Scan(tx),
+	expireRows(tx, schema.ACLOneTimeTokens, schema.ACLOneTimeTokensByEnd.Scan(tx),
 		func(o *access.OneTimeToken) bool { return o.End <= p.Now })
-	expire(tx, schema.ACLLoginMarks, schema.ACLLoginMarksByEnd.Scan(tx),
+	expireRows(tx, schema.ACLLoginMarks, schema.ACLLoginMarksByEnd.Scan(tx),
 		func(m *access.LoginMark) bool { return m.End <= p.Now })
-	expire(tx, schema.ACLDeletedTokens, schema.ACLDeletedTokensByEnd.Scan(tx),
+	expireRows(tx, schema.ACLDeletedTokens, schema.ACLDeletedTokensByEnd.Scan(tx),
 		func(d *access.DeletedToken) bool { return d.End <= p.Now })
 	return nil
 }
 
 // expire deletes the first rows that have ended of those in the order of their ends.
-func expire[R mvcc.Record](tx *mvcc.WriteTx, t *mvcc.Table[R], byEnd iter.Seq[R], over func(R) bool) {
+func expireRows[R mvcc.Record](tx *mvcc.WriteTx, t *mvcc.Table[R], byEnd iter.Seq[R], over func(R) bool) {
 	var ended []R
 	for r := range byEnd {
-		if !over(r) || len(ended) == endedAtOnce {
+		if !over(r) || len(ended) == endedTokensAtOnce {
 			break
 		}
 		ended = append(ended, r)
@@ -288,9 +291,9 @@ func PoliciesOf(tx mvcc.Reader, t *access.Token) []*access.Policy {
 	return all
 }
 
-// Named returns a token with the names of its roles, which may have changed, and without roles that were
-// deleted.
-func Named(tx mvcc.Reader, t *access.Token) *access.Token {
+// TokenWithRoleNames returns a token with the names of its roles, which may have changed, and without roles
+// that were deleted.
+func TokenWithRoleNames(tx mvcc.Reader, t *access.Token) *access.Token {
 	if len(t.Roles) == 0 {
 		return t
 	}

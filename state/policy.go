@@ -1,6 +1,4 @@
-// Package acls stores policies, roles and tokens of access control. The tables are part of the schema of
-// package state. What a policy says is checked before the log: here its text is a value.
-package acls
+package state
 
 import (
 	"iter"
@@ -13,7 +11,7 @@ import (
 	"berth/structs/access"
 )
 
-// The most rows of each table.
+// The most rows of the tables of policies, roles and tokens.
 const (
 	maxPolicies = 10_000
 	maxRoles    = 10_000
@@ -23,8 +21,8 @@ const (
 	maxMethodTokens = maxTokens / 4
 )
 
-// maxDescription bounds the description of a policy or a role, in bytes.
-const maxDescription = 256
+// maxPolicyDescription bounds the description of a policy or a role, in bytes.
+const maxPolicyDescription = 256
 
 // Policy returns a policy, nil if there is none.
 func Policy(tx mvcc.Reader, name string) *access.Policy { return schema.ACLPolicies.Get(tx, name) }
@@ -32,12 +30,12 @@ func Policy(tx mvcc.Reader, name string) *access.Policy { return schema.ACLPolic
 // Policies yields the policies by name.
 func Policies(tx mvcc.Reader) iter.Seq[*access.Policy] { return schema.ACLPolicies.Scan(tx) }
 
-// PolicyPut creates or replaces a policy.
+// PolicyPut creates or replaces a policy. What its rules say is checked before the log: here they are a text.
 func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
-	if p.Policy == nil || !validName(p.Policy.Name) {
-		return structs.Invalidf("the policy has no valid name: %s", nameForm)
+	if p.Policy == nil || !validAccessName(p.Policy.Name) {
+		return structs.Invalidf("the policy has no valid name: %s", accessNameForm)
 	}
-	err := checkDescription(p.Policy.Description)
+	err := checkPolicyDescription(p.Policy.Description)
 	if err == nil {
 		err = CheckJobACL(p.Policy.JobACL)
 	}
@@ -46,7 +44,7 @@ func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 	}
 
 	if schema.ACLPolicies.Get(tx, p.Policy.Name) == nil {
-		err = bounded(schema.ACLPolicies.Len(tx), maxPolicies, "policies")
+		err = checkRowBound(schema.ACLPolicies.Len(tx), maxPolicies, "policies")
 		if err != nil {
 			return err
 		}
@@ -95,7 +93,7 @@ func RolePut(tx *mvcc.WriteTx, p *access.RolePutRequest) error {
 		}
 	}
 	if schema.ACLRoles.Get(tx, r.ID) == nil {
-		err = bounded(schema.ACLRoles.Len(tx), maxRoles, "roles")
+		err = checkRowBound(schema.ACLRoles.Len(tx), maxRoles, "roles")
 		if err != nil {
 			return err
 		}
@@ -110,22 +108,22 @@ func CheckRole(r *access.Role) error {
 	switch {
 	case r == nil || r.ID == "":
 		return structs.Invalidf("the role has no ID")
-	case !validName(r.Name):
-		return structs.Invalidf("the role has no valid name: %s", nameForm)
+	case !validAccessName(r.Name):
+		return structs.Invalidf("the role has no valid name: %s", accessNameForm)
 	case len(r.Policies) == 0:
 		return structs.Invalidf("the role %q has no policy; expected at least one", r.Name)
-	case len(r.Policies) > maxLinks:
+	case len(r.Policies) > maxTokenLinks:
 		return structs.Invalidf("the role %q has %d policies; expected at most %d",
-			r.Name, len(r.Policies), maxLinks)
+			r.Name, len(r.Policies), maxTokenLinks)
 	case slices.Contains(r.Policies, nil):
 		return structs.Invalidf("Policies of the role %q: expected a policy, found null", r.Name)
 	}
-	return checkDescription(r.Description)
+	return checkPolicyDescription(r.Description)
 }
 
-func checkDescription(text string) error {
-	if len(text) > maxDescription {
-		return structs.Invalidf("Description has %d bytes; expected at most %d", len(text), maxDescription)
+func checkPolicyDescription(text string) error {
+	if len(text) > maxPolicyDescription {
+		return structs.Invalidf("Description has %d bytes; expected at most %d", len(text), maxPolicyDescription)
 	}
 	return nil
 }
@@ -149,7 +147,7 @@ func policyExists(tx mvcc.Reader, name string) error {
 }
 
 // bounded returns an error if a table with a number of rows has its most.
-func bounded(count, most int, name string) error {
+func checkRowBound(count, most int, name string) error {
 	if count >= most {
 		return structs.Preconditionf("there are %d %s, the most that the servers store; delete some of them first",
 			count, name)
@@ -157,10 +155,10 @@ func bounded(count, most int, name string) error {
 	return nil
 }
 
-// nameForm is the rule for the names of policies and roles.
-const nameForm = "expected 1 to 128 letters, digits, dashes and underscores"
+// accessNameForm is the rule for the names of policies, roles, auth methods and admission rules.
+const accessNameForm = "expected 1 to 128 letters, digits, dashes and underscores"
 
-func validName(name string) bool {
+func validAccessName(name string) bool {
 	valid := func(r rune) bool {
 		return r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	}

@@ -1,4 +1,4 @@
-package acls
+package state
 
 import (
 	"berth/internal/mvcc"

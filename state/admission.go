@@ -1,11 +1,7 @@
-// Package admissions has the functions of the state on admission rules. Which expressions compile is for the
-// leader to decide before the log: the functions here check the bounds alone, so that they do the same on
-// every version of the language.
-package admissions
+package state
 
 import (
 	"iter"
-	"strings"
 
 	"berth/internal/mvcc"
 	"berth/state/check"
@@ -14,21 +10,24 @@ import (
 	"berth/structs/admission"
 )
 
-// Rule returns a rule, nil if there is none.
-func Rule(tx mvcc.Reader, name string) *admission.Rule { return schema.AdmissionRules.Get(tx, name) }
+// AdmissionRule returns a rule, nil if there is none.
+func AdmissionRule(tx mvcc.Reader, name string) *admission.Rule {
+	return schema.AdmissionRules.Get(tx, name)
+}
 
-// Rules yields the rules by name.
-func Rules(tx mvcc.Reader) iter.Seq[*admission.Rule] { return schema.AdmissionRules.Scan(tx) }
+// AdmissionRules yields the rules by name.
+func AdmissionRules(tx mvcc.Reader) iter.Seq[*admission.Rule] { return schema.AdmissionRules.Scan(tx) }
 
-// RulePut creates or replaces a rule.
-func RulePut(tx *mvcc.WriteTx, p *admission.RulePutRequest) error {
-	err := CheckRule(p.Rule)
+// AdmissionRulePut creates or replaces a rule. Which expressions compile is for the leader to decide before
+// the log: here the bounds alone are checked, so that each version of the language stores the same rules.
+func AdmissionRulePut(tx *mvcc.WriteTx, p *admission.RulePutRequest) error {
+	err := CheckAdmissionRule(p.Rule)
 	if err != nil {
 		return err
 	}
 
 	count := schema.AdmissionRules.Len(tx)
-	if Rule(tx, p.Rule.Name) == nil && count >= admission.MaxRules {
+	if AdmissionRule(tx, p.Rule.Name) == nil && count >= admission.MaxRules {
 		return structs.Preconditionf("there are %d admission rules, the most that the servers store; "+
 			"delete some of them first", count)
 	}
@@ -36,37 +35,36 @@ func RulePut(tx *mvcc.WriteTx, p *admission.RulePutRequest) error {
 	return nil
 }
 
-// RuleDelete deletes a rule. The error is not-found.
-func RuleDelete(tx *mvcc.WriteTx, p *admission.RuleDeleteRequest) error {
-	row := Rule(tx, p.Name)
+// AdmissionRuleDelete deletes a rule. The error is not-found.
+func AdmissionRuleDelete(tx *mvcc.WriteTx, p *admission.RuleDeleteRequest) error {
+	row := AdmissionRule(tx, p.Name)
 	if row == nil {
-		return NoRule(p.Name)
+		return NoAdmissionRule(p.Name)
 	}
 	schema.AdmissionRules.Delete(tx, row)
 	return nil
 }
 
-// NoRule returns the error of a rule that does not exist.
-func NoRule(name string) error {
+// NoAdmissionRule returns the error of a rule that does not exist.
+func NoAdmissionRule(name string) error {
 	return structs.NotFoundf("there is no admission rule %q", structs.Cut(name, structs.MaxQuoted))
 }
 
-// CheckRule returns an error unless a rule is complete and within its bounds. The leader checks it before the
-// log, and RulePut again: an entry may come from another version of berth.
-func CheckRule(r *admission.Rule) error {
-	if r == nil || !validName(r.Name) {
-		return structs.Invalidf("the admission rule has no valid name: " +
-			"expected 1 to 128 letters, digits, dashes and underscores")
+// CheckAdmissionRule returns an error unless a rule is complete and within its bounds. The leader checks it
+// before the log, and AdmissionRulePut again: an entry may come from another version of berth.
+func CheckAdmissionRule(r *admission.Rule) error {
+	if r == nil || !validAccessName(r.Name) {
+		return structs.Invalidf("the admission rule has no valid name: %s", accessNameForm)
 	}
 
-	fault := faultOf(r)
+	fault := admissionFault(r)
 	if fault != nil {
 		return structs.Invalidf("admission rule %q: %v", r.Name, fault)
 	}
 	return nil
 }
 
-func faultOf(r *admission.Rule) error {
+func admissionFault(r *admission.Rule) error {
 	switch {
 	case r.On != admission.OnJob && r.On != admission.OnVolume:
 		return structs.Invalidf("On is %q; expected job or volume", structs.Cut(r.On, structs.MaxQuoted))
@@ -94,17 +92,10 @@ func faultOf(r *admission.Rule) error {
 	return nil
 }
 
-func validName(name string) bool {
-	invalid := func(r rune) bool {
-		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}
-	return name != "" && len(name) <= 128 && !strings.ContainsFunc(name, invalid)
-}
-
-// CheckRows checks the invariants of the rules.
-func CheckRows(c *check.Report) {
+// checkAdmissionRules checks the invariants of the rules.
+func checkAdmissionRules(c *check.Report) {
 	check.Indexes(c, schema.AdmissionRules)
-	for r := range Rules(c) {
-		c.Want(CheckRule(r) == nil, "admission rule %q is not within its bounds", r.Name)
+	for r := range AdmissionRules(c) {
+		c.Want(CheckAdmissionRule(r) == nil, "admission rule %q is not within its bounds", r.Name)
 	}
 }

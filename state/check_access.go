@@ -1,4 +1,4 @@
-package acls
+package state
 
 import (
 	"berth/internal/mvcc"
@@ -6,8 +6,8 @@ import (
 	"berth/state/schema"
 )
 
-// CheckIndexes checks the indexes of the tables of access control.
-func CheckIndexes(c *check.Report) {
+// checkAccessIndexes checks the indexes of the tables of access control.
+func checkAccessIndexes(c *check.Report) {
 	check.Indexes(c, schema.ACLPolicies)
 	check.Indexes(c, schema.ACLRoles)
 	check.Indexes(c, schema.ACLTokens)
@@ -19,16 +19,16 @@ func CheckIndexes(c *check.Report) {
 	check.Indexes(c, schema.ACLOneTimeTokens)
 }
 
-// CountAll counts the tokens of all auth methods after a snapshot file was loaded.
-func CountAll(tx *mvcc.LoadTx) {
+// countMethodTokens counts the tokens of all auth methods after a snapshot file was loaded.
+func countMethodTokens(tx *mvcc.LoadTx) {
 	// The order of the rows does not matter: each key comes once.
-	for method, n := range countTokens(tx) {
+	for method, n := range tokensByMethod(tx) {
 		schema.ACLMethodTokens.Insert(tx, &schema.MethodTokens{Method: method, Tokens: n})
 	}
 }
 
-// countTokens counts the tokens by the auth method that made them.
-func countTokens(tx mvcc.Reader) map[string]int {
+// tokensByMethod counts the tokens by the auth method that made them.
+func tokensByMethod(tx mvcc.Reader) map[string]int {
 	all := map[string]int{}
 	for t := range schema.ACLTokens.Scan(tx) {
 		if t.AuthMethod != "" {
@@ -38,11 +38,11 @@ func countTokens(tx mvcc.Reader) map[string]int {
 	return all
 }
 
-// CheckCounts checks that each auth method has the number of its tokens.
-func CheckCounts(c *check.Report) {
+// checkMethodTokens checks that each auth method has the number of its tokens.
+func checkMethodTokens(c *check.Report) {
 	kept := map[string]int{}
 	for row := range schema.ACLMethodTokens.Scan(c) {
 		kept[row.Method] = row.Tokens
 	}
-	check.WantCounts(c, "tokens of auth method", countTokens(c), kept)
+	check.WantCounts(c, "tokens of auth method", tokensByMethod(c), kept)
 }
