@@ -17,8 +17,7 @@ import (
 	"berth/state/csi/space"
 	"berth/state/hostclaims"
 	"berth/state/lease"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -123,8 +122,8 @@ var (
 	SigningKeyAdd      = command(160, "SigningKeyAdd", trust.SigningKeyAdd)
 	SigningKeyActivate = command(161, "SigningKeyActivate", trust.SigningKeyActivate)
 	SigningKeyRemove   = command(162, "SigningKeyRemove", trust.SigningKeyRemove)
-	QuotaPut           = command(170, "QuotaPut", quotas.Put)
-	QuotaDelete        = command(171, "QuotaDelete", quotas.Delete)
+	QuotaPut           = command(170, "QuotaPut", namespace.QuotaPut)
+	QuotaDelete        = command(171, "QuotaDelete", namespace.QuotaDelete)
 
 	AdmissionRulePut     = command(174, "AdmissionRulePut", state.AdmissionRulePut)
 	AdmissionRuleDelete  = command(175, "AdmissionRuleDelete", state.AdmissionRuleDelete)
@@ -161,8 +160,8 @@ var (
 	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapshot.SchedulePause)
 	HostVolumeClaimDelete  = command(142, "HostVolumeClaimDelete", hostclaims.Delete)
 
-	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
-	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)
+	NamespaceApply  = command(70, "NamespaceApply", namespace.Apply)
+	NamespaceDelete = command(71, "NamespaceDelete", namespace.Delete)
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)
 	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete)
 

@@ -11,7 +11,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/storage"
@@ -160,7 +160,7 @@ func TestDynamicHostVolume_HasToAdmitTheRequest(t *testing.T) {
 		},
 		"another namespace": {
 			func(w *fixture) {
-				do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+				do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 					Definition:   &cluster.Namespace{Name: "other"},
 					WriteOptions: w.now(),
 				})

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -16,7 +15,7 @@ import (
 // quota gives the default namespace a quota, or changes its bounds.
 func (w *fixture) quota(b quota.Bounds) {
 	w.t.Helper()
-	do(w, quotas.Put, &quota.SpecPutRequest{Quota: &quota.Spec{
+	do(w, namespace.QuotaPut, &quota.SpecPutRequest{Quota: &quota.Spec{
 		Name:   "team",
 		Limits: []*quota.Limit{{Region: "global", RegionLimit: &b}},
 	}})
@@ -25,7 +24,7 @@ func (w *fixture) quota(b quota.Bounds) {
 
 func (w *fixture) nameQuota(name string) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 		Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: name},
 	})
 }

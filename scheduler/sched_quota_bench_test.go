@@ -9,8 +9,7 @@ import (
 
 	"berth/bench/shape"
 	"berth/state"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -93,9 +92,9 @@ func (s *schedStore) nameQuota() {
 			Storage:     &quota.StorageBound{Volumes: most},
 		},
 	}}}
-	s.write(func(tx *state.WriteTx) error { return quotas.Put(tx, &quota.SpecPutRequest{Quota: spec}) })
+	s.write(func(tx *state.WriteTx) error { return namespace.QuotaPut(tx, &quota.SpecPutRequest{Quota: spec}) })
 	s.write(func(tx *state.WriteTx) error {
-		return namespaces.NamespaceApply(tx, &cluster.NamespaceApplyRequest{
+		return namespace.Apply(tx, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: spec.Name},
 		})
 	})

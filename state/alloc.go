@@ -10,7 +10,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -159,7 +159,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 
 	if old != nil && a.Terminal() && !old.Terminal() {
-		quotas.Fell(tx, a.Namespace)
+		namespace.QuotaFell(tx, a.Namespace)
 	}
 
 	// Both steps of an end give capacity: from the stop on, another allocation can be placed that waits for

@@ -10,7 +10,7 @@ import (
 	"berth/state/csi/snapshot"
 	"berth/state/hostclaims"
 	"berth/state/lease"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -60,8 +60,8 @@ func Check(tx *ReadTx) []string {
 	trust.CheckSigningKeys(c)
 	checkAdmissionRules(c)
 	checkMethodTokens(c)
-	quotas.CheckUses(c)
-	quotas.CheckSpecs(c)
+	namespace.CheckQuotaUses(c)
+	namespace.CheckQuotas(c)
 
 	return c.Faults()
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/check"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -94,7 +94,7 @@ func checkComputed(t *rapid.T, s *Store) {
 	c := check.New(s.Read())
 	checkNodeUses(c)
 	checkEvalAllocs(c)
-	quotas.CheckUses(c)
+	namespace.CheckQuotaUses(c)
 	if faults := c.Faults(); len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/state/jobvolumes"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -350,7 +350,7 @@ func wayBack(tx *WriteTx, j *structs.Job) (target *structs.Job, note string) {
 		return nil, structs.DeploymentStableIsIdentical
 	case j.CheckChange(target) != nil:
 		return nil, structs.DeploymentStableIsOther
-	case namespaces.CheckJob(tx, target) != nil:
+	case namespace.CheckJob(tx, target) != nil:
 		return nil, structs.DeploymentStableIsRejected
 	}
 

@@ -10,7 +10,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -185,7 +185,7 @@ func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job)
 	old := Job(tx, j.Namespace, j.ID)
 	err := checkJobIndex(old, p)
 	if err == nil {
-		err = namespaces.CheckJob(tx, j)
+		err = namespace.CheckJob(tx, j)
 	}
 	if err == nil {
 		err = jobvolumes.Check(tx, j)

@@ -7,7 +7,7 @@ import (
 	"berth/state/check"
 	"berth/state/clustertime"
 	"berth/state/jobvolumes"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -196,7 +196,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	}
 
 	if err == nil {
-		err = namespaces.CheckJob(tx, version)
+		err = namespace.CheckJob(tx, version)
 	}
 	if err == nil {
 		err = jobvolumes.Check(tx, version)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -155,7 +155,7 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 // disableDriver makes the default namespace reject the jobs of a driver.
 func (w *fixture) disableDriver(driver string) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 		Definition: &cluster.Namespace{
 			Name:         structs.DefaultNamespace,
 			Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},

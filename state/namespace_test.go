@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi/lifecycle"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -44,12 +44,12 @@ func (w *fixture) putVolumeIn(ns, id string) error {
 
 func (w *fixture) applyNamespace(n *cluster.Namespace) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: n})
+	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{Definition: n})
 }
 
 func (w *fixture) deleteNamespace(name string) error {
 	w.t.Helper()
-	return try(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: name})
+	return try(w, namespace.Delete, &cluster.NamespaceDeleteRequest{Name: name})
 }
 
 func (w *fixture) purge(ns, job string) {
@@ -64,7 +64,7 @@ func (w *fixture) purge(ns, job string) {
 func (w *fixture) wantNamespaces(want string) {
 	w.t.Helper()
 	var names []string
-	for _, n := range namespaces.All(w.s.Read()) {
+	for _, n := range namespace.All(w.s.Read()) {
 		names = append(names, n.Name)
 	}
 	if got := strings.Join(names, " "); got != want {
@@ -116,7 +116,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 		return nil
 	}, &[]string{"jobs", "volumes"})
 	w.wantNamespaces("default jobs volumes")
-	if n := namespaces.Get(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
+	if n := namespace.Get(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
 		t.Errorf("the namespace of the job is %+v", n)
 	}
 	for _, ns := range []string{"jobs", "volumes"} {
@@ -202,13 +202,13 @@ func TestNamespaceApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
 	n := &cluster.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
 	w.applyNamespace(n)
-	first := namespaces.Get(w.s.Read(), "default")
+	first := namespace.Get(w.s.Read(), "default")
 	w.applyNamespace(n)
-	if namespaces.Get(w.s.Read(), "default") != first {
+	if namespace.Get(w.s.Read(), "default") != first {
 		t.Error("an equal definition was put again")
 	}
 	w.applyNamespace(&cluster.Namespace{Name: "default"})
-	got := namespaces.Get(w.s.Read(), "default")
+	got := namespace.Get(w.s.Read(), "default")
 	if got.Description != "" || got.CreateIndex != first.CreateIndex || got.ModifyIndex <= first.ModifyIndex {
 		t.Errorf("got %+v after %+v", got, first)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -24,12 +24,12 @@ func NodePools(tx Reader) []*cluster.NodePool {
 		structs.AllNodePools: {
 			Name:        structs.AllNodePools,
 			Description: "All nodes",
-			Indexes:     namespaces.AlwaysThere,
+			Indexes:     namespace.AlwaysThere,
 		},
 		structs.DefaultNodePool: {
 			Name:        structs.DefaultNodePool,
 			Description: "The nodes whose configurations name no pool",
-			Indexes:     namespaces.AlwaysThere,
+			Indexes:     namespace.AlwaysThere,
 		},
 	}
 
@@ -86,7 +86,7 @@ func NodePoolDelete(tx *WriteTx, p *cluster.NodePoolDeleteRequest) error {
 		return structs.Invalidf("the node pool %q always exists; it cannot be deleted", p.Name)
 	}
 
-	count, node := namespaces.CountAll(schema.Filter(Nodes(tx), func(n *structs.Node) bool {
+	count, node := namespace.CountRows(schema.Filter(Nodes(tx), func(n *structs.Node) bool {
 		return PoolOf(n) == p.Name
 	}))
 	if count > 0 {
@@ -95,8 +95,8 @@ func NodePoolDelete(tx *WriteTx, p *cluster.NodePoolDeleteRequest) error {
 			p.Name, structs.Counted(count, "node"), node.Name)
 	}
 
-	count, job := namespaces.CountAll(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
-		return namespaces.IsLive(j) && j.NodePool == p.Name
+	count, job := namespace.CountRows(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
+		return namespace.IsLive(j) && j.NodePool == p.Name
 	}))
 	if count > 0 {
 		return structs.Preconditionf(

@@ -7,7 +7,7 @@ import (
 
 	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/capacity"
 	"berth/structs/storage"
@@ -118,7 +118,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 func (c *planCheck) quotaRejection(
 	ns string, place []*structs.Allocation, rejected map[string]string,
 ) string {
-	change := quotas.NewChange(c, ns)
+	change := namespace.NewQuotaChange(c, ns)
 	if change == nil || len(place) == 0 {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 
 	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -55,7 +55,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 	}
 
 	countEvalAllocs(tx, placed)
-	quotas.CountNew(tx, placed)
+	namespace.CountPlaced(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)
 		hostclaims.Take(tx, a)

@@ -7,7 +7,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -74,7 +74,7 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 		}, func(tx *mvcc.WriteTx, id string) error {
 			limit := &quota.Limit{Region: structs.DefaultRegion, RegionLimit: &quota.Bounds{CPU: 1}}
 			spec := &quota.Spec{Name: id, Limits: []*quota.Limit{limit}}
-			return quotas.Put(tx, &quota.SpecPutRequest{Quota: spec})
+			return namespace.QuotaPut(tx, &quota.SpecPutRequest{Quota: spec})
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

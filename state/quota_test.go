@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi/lifecycle"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -19,7 +18,7 @@ import (
 // quota stores the quota team with bounds.
 func (w *fixture) quota(b *quota.Bounds) {
 	w.t.Helper()
-	do(w, quotas.Put, aQuota("team", b))
+	do(w, namespace.QuotaPut, aQuota("team", b))
 }
 
 func aQuota(name string, b *quota.Bounds) *quota.SpecPutRequest {
@@ -39,7 +38,7 @@ func (w *fixture) name(q string, all ...string) {
 
 // used returns an amount of the use of the quota team.
 func (w *fixture) used(kind, name string) int64 {
-	return quotas.Used(w.s.Read(), "team")[quota.Dimension{Kind: kind, Name: name}]
+	return namespace.QuotaUsed(w.s.Read(), "team")[quota.Dimension{Kind: kind, Name: name}]
 }
 
 func (w *fixture) wantUsed(kind string, want int64) {
@@ -81,7 +80,7 @@ func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
 	w.wantUsed(quota.KindAllocations, 0)
 	w.name("team", "other")
 	w.wantUsed(quota.KindAllocations, 1)
-	if got := quotas.Namespaces(w.s.Read(), "team"); strings.Join(got, " ") != "b other" {
+	if got := namespace.OfQuota(w.s.Read(), "team"); strings.Join(got, " ") != "b other" {
 		t.Errorf("the quota is named by %v", got)
 	}
 }
@@ -176,7 +175,7 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 			Vendor: "nvidia", Type: "gpu", Name: "x", DeviceIDs: ids,
 		}}}
 	}
-	spec := quotas.Spec(w.s.Read(), "team")
+	spec := namespace.Quota(w.s.Read(), "team")
 	ask := quota.OfDevices(devices("1", "2", "3"))
 	if got := quota.Exceeds(spec, nil, ask); got == nil ||
 		got.Figures() != "device nvidia/gpu: 0 used, 3 asked, 2 allowed" {
@@ -250,11 +249,11 @@ func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 func TestQuota_StaysWhileANamespaceNamesIt(t *testing.T) {
 	w := newFixture(t)
 	named := func() error {
-		return try(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		return try(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: "a", Quota: "team"},
 		})
 	}
-	remove := func() error { return try(w, quotas.Delete, &quota.SpecDeleteRequest{Name: "team"}) }
+	remove := func() error { return try(w, namespace.QuotaDelete, &quota.SpecDeleteRequest{Name: "team"}) }
 	wantRejected(t, named(), structs.KindPrecondition, `there is no quota "team"`, "berth quota apply")
 	wantRejected(t, remove(), structs.KindNotFound, `"team"`)
 	w.quota(&quota.Bounds{})
@@ -277,7 +276,7 @@ func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newFixture(t)
 		w.quota(&quota.Bounds{})
-		do(w, quotas.Put, aQuota("second", &quota.Bounds{Allocations: 3}))
+		do(w, namespace.QuotaPut, aQuota("second", &quota.Bounds{Allocations: 3}))
 		w.name("", "a", "b")
 		w.classes("fast", "slow")
 		w.node("n1")

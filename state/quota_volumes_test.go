@@ -5,7 +5,7 @@ import (
 
 	"berth/state/classes"
 	"berth/state/csi/lifecycle"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -209,7 +209,7 @@ func TestQuota_RejectsFaultyBoundsOfVolumes(t *testing.T) {
 		"":                                                             {{Kind: quota.OfClass, Name: "p"}, {Kind: quota.OfPlugin, Name: "p"}},
 	} {
 		w := newFixture(t)
-		err := try(w, quotas.Put, aQuota("team", &quota.Bounds{Storage: &quota.StorageBound{Of: of}}))
+		err := try(w, namespace.QuotaPut, aQuota("team", &quota.Bounds{Storage: &quota.StorageBound{Of: of}}))
 		if want == "" && err != nil {
 			t.Error(err)
 		}

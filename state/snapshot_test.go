@@ -14,7 +14,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/space"
 	"berth/state/lease"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -44,7 +44,7 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.index,
 		}},
 	})
-	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 		Definition: &cluster.Namespace{Name: "prod"},
 	})
 	w.quota(&quota.Bounds{Allocations: 3})

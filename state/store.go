@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"berth/internal/mvcc"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -40,7 +40,7 @@ func New() *Store {
 
 // Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.
 func (s *Store) Load(r io.Reader) error {
-	err := s.DB.Load(r, linkInstances, countAllEvalAllocs, quotas.CountAll, countMethodTokens)
+	err := s.DB.Load(r, linkInstances, countAllEvalAllocs, namespace.CountQuotaUses, countMethodTokens)
 	if err != nil {
 		return structs.Invalidf("%w", err)
 	}

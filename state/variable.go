@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"berth/state/check"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -63,7 +63,7 @@ func noConflict(now *access.Variable, p *access.VariableChange) error {
 func changedVariable(tx *WriteTx, p *access.VariableChange) (*access.Variable, error) {
 	err := validate.VariablePath(p.Path)
 	if err == nil {
-		err = namespaces.Check(tx, p.Namespace)
+		err = namespace.Check(tx, p.Namespace)
 	}
 
 	if err != nil {
@@ -213,7 +213,7 @@ func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
 		name := access.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
-		c.Want(namespaces.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
+		c.Want(namespace.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
 		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)
 		c.Want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -142,7 +142,7 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
 		Definition: &cluster.Namespace{Name: "prod"},
 	})
 	inProd := func() *access.VariableChange {
@@ -151,8 +151,8 @@ func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 		return p
 	}
 	do(w, VariablePut, inProd())
-	err := try(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
+	err := try(w, namespace.Delete, &cluster.NamespaceDeleteRequest{Name: "prod"})
 	wantKind(t, err, structs.KindPrecondition)
 	do(w, VariableDelete, inProd())
-	do(w, namespaces.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
+	do(w, namespace.Delete, &cluster.NamespaceDeleteRequest{Name: "prod"})
 }

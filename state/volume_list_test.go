@@ -11,7 +11,7 @@ import (
 
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -74,7 +74,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		must(t, lifecycle.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
-		must(t, namespaces.NamespaceApply(tx, &cluster.NamespaceApplyRequest{
+		must(t, namespace.Apply(tx, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: "else"},
 		}))
 		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))

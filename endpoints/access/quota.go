@@ -9,7 +9,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/state"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
 )
@@ -27,7 +27,7 @@ var QuotaRead = rights.Where("quota: read or any right in a namespace that names
 
 // readsQuota reports whether the caller may read a quota: a user of a namespace sees what bounds it.
 func readsQuota(q rights.Question, name string) bool {
-	return q.ACL.QuotaRead() || slices.ContainsFunc(quotas.Namespaces(q.Tx, name), q.ACL.SeesNamespace)
+	return q.ACL.QuotaRead() || slices.ContainsFunc(namespace.OfQuota(q.Tx, name), q.ACL.SeesNamespace)
 }
 
 // List lists the quotas.
@@ -35,7 +35,7 @@ func (Quotas) List(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *quota.SpecListResponse,
 ) (err error) {
 	name := func(s *quota.Spec) string { return s.Name }
-	resp.Quotas, err = query.PageByName(slices.Collect(quotas.All(tx)), name, req, resp)
+	resp.Quotas, err = query.PageByName(slices.Collect(namespace.Quotas(tx)), name, req, resp)
 	return err
 }
 
@@ -43,9 +43,9 @@ func (Quotas) List(
 func (Quotas) Read(
 	tx *state.ReadTx, req *quota.SpecGetRequest, resp *quota.SpecGetResponse,
 ) error {
-	resp.Quota = quotas.Spec(tx, req.Name)
+	resp.Quota = namespace.Quota(tx, req.Name)
 	if resp.Quota == nil {
-		return quotas.NotFound(req.Name)
+		return namespace.NoQuota(req.Name)
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ func (Quotas) Usages(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *quota.UsageListResponse,
 ) (err error) {
 	all := []*quota.Usage{}
-	for s := range quotas.All(tx) {
-		all = append(all, quotas.UsageOf(tx, s))
+	for s := range namespace.Quotas(tx) {
+		all = append(all, namespace.QuotaUsage(tx, s))
 	}
 	name := func(u *quota.Usage) string { return u.Name }
 	resp.Usages, err = query.PageByName(all, name, req, resp)
@@ -67,11 +67,11 @@ func (Quotas) Usages(
 func (Quotas) Usage(
 	tx *state.ReadTx, req *quota.SpecGetRequest, resp *quota.UsageGetResponse,
 ) error {
-	s := quotas.Spec(tx, req.Name)
+	s := namespace.Quota(tx, req.Name)
 	if s == nil {
-		return quotas.NotFound(req.Name)
+		return namespace.NoQuota(req.Name)
 	}
-	resp.Usage = quotas.UsageOf(tx, s)
+	resp.Usage = namespace.QuotaUsage(tx, s)
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
-	statenamespaces "berth/state/namespaces"
+	statenamespaces "berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/validate"

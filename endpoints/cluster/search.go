@@ -10,7 +10,7 @@ import (
 	"berth/endpoints/core"
 	"berth/state"
 	"berth/state/csi"
-	statenamespaces "berth/state/namespaces"
+	statenamespaces "berth/state/namespace"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"

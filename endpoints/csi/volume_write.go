@@ -14,7 +14,7 @@ import (
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/csi"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/storage"
@@ -395,16 +395,16 @@ func (w VolumeWrites) Deregister(
 
 // checkUncounted returns an error if a quota bounds the storage of a namespace, and a volume of it would
 // stay at its plugin without being counted. To force it needs a right of its own.
-func checkUncounted(tx *state.ReadTx, namespace, id string) error {
-	spec := quotas.Of(tx, namespace)
-	v := csi.Volume(tx, namespace, id)
+func checkUncounted(tx *state.ReadTx, ns, id string) error {
+	spec := namespace.QuotaOf(tx, ns)
+	v := csi.Volume(tx, ns, id)
 	if v == nil || v.ExternalID == "" || !spec.BoundsStorage() {
 		return nil
 	}
 	return structs.Preconditionf("volume %q would stay at its plugin, and no longer count in the quota %q: "+
 		"delete it with `%s`, or, with the right to force, deregister it with `%s`", id, spec.Name,
-		structs.CommandLine(namespace, "volume delete", id),
-		structs.CommandLine(namespace, "volume deregister -force", id))
+		structs.CommandLine(ns, "volume delete", id),
+		structs.CommandLine(ns, "volume deregister -force", id))
 }
 
 // Remove requests the deletion of a volume at its plugin and waits until the row is deleted. It does not wait

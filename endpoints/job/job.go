@@ -14,7 +14,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/jobvolumes"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/trust"
 	"berth/state/volumesecrets"
 	"berth/structs"
@@ -88,7 +88,7 @@ func (j Jobs) registerFor(
 
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job), quotas.Warning(tx, job),
+		boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job), namespace.QuotaWarning(tx, job),
 		jobvolumes.Warning(tx, job))
 	return index, nil
 }

@@ -13,7 +13,7 @@ import (
 	"berth/internal/spelling"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/nodecalls"
@@ -57,7 +57,7 @@ func (j Jobs) Validate(
 	}
 
 	// The state cannot be read by the package that checks jobs, so this check is apart.
-	err = namespaces.CheckJob(tx, job)
+	err = namespace.CheckJob(tx, job)
 	if err != nil {
 		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
 	}

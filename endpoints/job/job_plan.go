@@ -11,7 +11,7 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/state/jobvolumes"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/defaults"
@@ -60,7 +60,7 @@ func (j Jobs) Plan(
 
 	resp.Warnings = joinWarnings(field.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job),
-		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
+		namespace.QuotaWarning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(j.Now())
 	}

@@ -30,9 +30,8 @@ var namesToCome = []string{
 	"api/acls", "api/admissions", "api/agents", "api/archives", "api/audited", "api/bodies",
 	"api/confirm", "api/events", "api/hostvols", "api/identities", "api/inspect", "api/logins",
 	"api/nodehttp", "api/nodemetas", "api/nouns", "api/quotas", "api/slots", "api/snapgroups",
-	"api/snapschedules", "api/snapshots", "state/blocked",
-	"state/classes", "state/csi/drifts", "state/csi/space", "state/hostclaims", "state/jobvolumes",
-	"state/namespaces", "state/quotas",
+	"api/snapschedules", "api/snapshots", "state/blocked", "state/classes", "state/csi/drifts",
+	"state/csi/space", "state/hostclaims", "state/jobvolumes",
 }
 
 // emptyNames say nothing about what is in a package.

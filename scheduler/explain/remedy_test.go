@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -18,7 +18,7 @@ const prod = "prod"
 // inNamespace is a volume whose creation fails, and a job that waits for it, in a namespace of their own.
 func inNamespace(t *testing.T) *schedtest.Fleet {
 	f := schedtest.New(t, 1)
-	schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+	schedtest.Do(f, namespace.Apply, &cluster.NamespaceApplyRequest{
 		Definition:   &cluster.Namespace{Name: prod},
 		WriteOptions: f.Now(),
 	})

@@ -2,8 +2,7 @@ package explain
 
 import (
 	"berth/scheduler/schedtest"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -25,11 +24,11 @@ var quotaSituations = []situation{
 // bounded gives the default namespace the quota team, or changes its bounds.
 func bounded(b quota.Bounds) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) {
-		schedtest.Do(f, quotas.Put, &quota.SpecPutRequest{Quota: &quota.Spec{
+		schedtest.Do(f, namespace.QuotaPut, &quota.SpecPutRequest{Quota: &quota.Spec{
 			Name:   "team",
 			Limits: []*quota.Limit{{Region: "global", RegionLimit: &b}},
 		}})
-		schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		schedtest.Do(f, namespace.Apply, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
 		})
 	}

@@ -3,7 +3,7 @@ package feasible
 import (
 	"berth/scheduler/rejects"
 	"berth/state"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
 )
@@ -16,14 +16,14 @@ type quotaUse struct {
 	memo   quota.Memo
 }
 
-func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
-	s := quotas.Of(tx, namespace)
+func newQuotaUse(tx *state.ReadTx, ns string) *quotaUse {
+	s := namespace.QuotaOf(tx, ns)
 	if s == nil {
 		return nil
 	}
 	return &quotaUse{
 		spec:   s,
-		used:   quotas.Used(tx, s.Name),
+		used:   namespace.QuotaUsed(tx, s.Name),
 		change: quota.Amounts{},
 	}
 }
@@ -31,7 +31,7 @@ func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
 // count adds an allocation that the plan places, or takes one away that it stops. Allocations of other
 // namespaces may have the same quota.
 func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
-	if q != nil && !a.Terminal() && quotas.Names(tx, a.Namespace, q.spec.Name) {
+	if q != nil && !a.Terminal() && namespace.NamesQuota(tx, a.Namespace, q.spec.Name) {
 		q.change.AddAll(q.memo.OfAlloc(a), times)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/hostclaims"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -240,7 +240,7 @@ func Grow(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	}
 	grown := v.Copy()
 	grown.RequestedCapacityMin = max(r.Size, v.RequestedCapacityMin)
-	err := quotas.CheckVolume(tx, v, grown) // before adopt, whose part would stay
+	err := namespace.CheckVolumeQuota(tx, v, grown) // before adopt, whose part would stay
 	if err == nil {
 		err = adopt(tx, v, r.VolumeRequest, now)
 	}

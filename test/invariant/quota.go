@@ -6,8 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
 )
@@ -21,7 +20,7 @@ type use struct {
 // WithinQuotas finds quotas of which their namespaces have more together than it allows. It holds where no
 // bound is ever lowered.
 func WithinQuotas(v *View) (faults []string) {
-	for s := range quotas.All(v.Tx) {
+	for s := range namespace.Quotas(v.Tx) {
 		short := v.quotaUse(s.Name).exceeds(s)
 		if short != "" {
 			faults = append(faults, fmt.Sprintf("quota %s: %s", s.Name, short))
@@ -31,12 +30,12 @@ func WithinQuotas(v *View) (faults []string) {
 }
 
 // quotaOf returns the quota that a namespace names, nil if it names none.
-func (v *View) quotaOf(namespace string) *quota.Spec {
-	n := namespaces.Get(v.Tx, namespace)
+func (v *View) quotaOf(ns string) *quota.Spec {
+	n := namespace.Get(v.Tx, ns)
 	if n == nil || n.Quota == "" {
 		return nil
 	}
-	return quotas.Spec(v.Tx, n.Quota)
+	return namespace.Quota(v.Tx, n.Quota)
 }
 
 // quotaUse adds up what all namespaces with a quota have: allocations that have not ended and are not to end,

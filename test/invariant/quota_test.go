@@ -2,8 +2,7 @@ package invariant
 
 import (
 	"berth/scheduler/schedtest"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -12,11 +11,11 @@ import (
 // bounded gives the default namespace, which has a volume and five allocations in a calm fleet, a quota.
 func bounded(b quota.Bounds) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) {
-		schedtest.Do(f, quotas.Put, &quota.SpecPutRequest{Quota: &quota.Spec{
+		schedtest.Do(f, namespace.QuotaPut, &quota.SpecPutRequest{Quota: &quota.Spec{
 			Name:   "small",
 			Limits: []*quota.Limit{{Region: structs.DefaultRegion, RegionLimit: &b}},
 		}})
-		schedtest.Do(f, namespaces.NamespaceApply, &cluster.NamespaceApplyRequest{
+		schedtest.Do(f, namespace.Apply, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: structs.DefaultNamespace, Quota: "small"},
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/csi/drifts"
 	"berth/state/csi/health"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -99,8 +99,8 @@ func (g gauges) reportCalls(loads map[string]workqueue.Load) {
 
 // reportQuotas reports each bound of the quotas with its use.
 func (g gauges) reportQuotas(tx *state.ReadTx) {
-	for s := range quotas.All(tx) {
-		for _, b := range quota.Compare(s, quotas.Used(tx, s.Name)) {
+	for s := range namespace.Quotas(tx) {
+		for _, b := range quota.Compare(s, namespace.QuotaUsed(tx, s.Name)) {
 			name := metricLabel("quota", s.Name)
 			of := metricLabel("of", b.Of.String())
 			g.reportGauge([]string{"quota", "used"}, int(b.Used), name, of)

@@ -17,7 +17,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -184,7 +184,7 @@ func size(tx *state.ReadTx, v *structs.CSIVolume, u *storage.VolumeUsage) (to in
 
 	grown := v.Copy()
 	grown.RequestedCapacityMin = to
-	err := quotas.CheckVolume(tx, v, grown)
+	err := namespace.CheckVolumeQuota(tx, v, grown)
 	if err != nil {
 		return 0, err.Error()
 	}

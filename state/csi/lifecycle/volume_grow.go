@@ -4,7 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -23,7 +23,7 @@ func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
 
 	grown := v.Copy()
 	grown.RequestedCapacityMin = min(p.To, v.Grow.Max)
-	err := quotas.CheckVolume(tx, v, grown)
+	err := namespace.CheckVolumeQuota(tx, v, grown)
 	if err != nil {
 		noteGrowthFault(tx, v, err.Error())
 		return nil

@@ -11,8 +11,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/classes"
 	"berth/state/csi"
-	"berth/state/namespaces"
-	"berth/state/quotas"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -31,7 +30,7 @@ func VolumePut(tx *mvcc.WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 
 		v := requested.Copy()
 		v.Namespace = cmp.Or(v.Namespace, p.RequestNamespace())
-		err := namespaces.Check(tx, v.Namespace)
+		err := namespace.Check(tx, v.Namespace)
 		if err != nil {
 			return fmt.Errorf("volume %q: %w", v.ID, err)
 		}
@@ -87,7 +86,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		v.LastError = retryNow(v.LastError, now)
 	}
 
-	err = quotas.CheckVolume(tx, old, v)
+	err = namespace.CheckVolumeQuota(tx, old, v)
 	if err == nil && csi.NeverCreated(old) {
 		err = csi.CheckRestore(tx, v)
 	}

@@ -8,7 +8,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/clustertime"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -58,7 +58,7 @@ func SchedulePut(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
 	old := Schedule(tx, s.Namespace, s.Name)
 	if old == nil {
 		old = &storage.SnapshotSchedule{Last: now}
-		err = namespaces.Check(tx, s.Namespace)
+		err = namespace.Check(tx, s.Namespace)
 		if err == nil {
 			err = checkScheduleCount(tx, s.Namespace)
 		}

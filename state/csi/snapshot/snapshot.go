@@ -10,7 +10,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/namespaces"
+	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -104,7 +104,7 @@ func CheckPut(tx mvcc.Reader, wanted *storage.VolumeSnapshot) error {
 		return checkAgain(tx, wanted, old)
 	}
 
-	err := namespaces.Check(tx, wanted.Namespace)
+	err := namespace.Check(tx, wanted.Namespace)
 	if err == nil {
 		err = CheckSource(tx, wanted)
 	}

@@ -1,4 +1,10 @@
-package namespaces
+// Package namespace has the namespaces with their quotas, and the rules on both. A namespace needs no row: it
+// exists while a volume, a variable or a job that is not dead is in it. What users may do in a namespace is
+// not decided here.
+//
+// The use of a quota is a computed row of the schema, which follows the allocations, the volumes and the
+// namespaces in the transactions that change these.
+package namespace
 
 import (
 	"iter"
@@ -7,7 +13,6 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
-	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -31,15 +36,15 @@ func Get(tx mvcc.Reader, name string) *cluster.Namespace {
 			Description: "The namespace of requests that name none",
 			Indexes:     AlwaysThere,
 		}
-	case namespaceUsed(tx, name):
+	case isUsed(tx, name):
 		return &cluster.Namespace{Name: name, Indexes: AlwaysThere}
 	}
 
 	return nil
 }
 
-// namespaceUsed reports whether something is in a namespace that keeps it without a row.
-func namespaceUsed(tx mvcc.Reader, name string) bool {
+// isUsed reports whether something is in a namespace that keeps it without a row.
+func isUsed(tx mvcc.Reader, name string) bool {
 	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) || schema.Snapshots.Has(tx, name) {
 		return true
 	}
@@ -137,15 +142,15 @@ func CheckJob(tx mvcc.Reader, j *structs.Job) error {
 	return nil
 }
 
-// NamespaceApply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
+// Apply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
 // that are registered already stay, also if their drivers are no longer allowed.
-func NamespaceApply(tx *mvcc.WriteTx, p *cluster.NamespaceApplyRequest) error {
+func Apply(tx *mvcc.WriteTx, p *cluster.NamespaceApplyRequest) error {
 	if p.Definition == nil || p.Definition.Name == "" {
 		return structs.Invalidf("a namespace needs a name")
 	}
 
 	n := p.Definition.Copy()
-	err := quotas.CheckNamed(tx, n)
+	err := CheckQuotaExists(tx, n)
 	if err != nil {
 		return err
 	}
@@ -157,15 +162,15 @@ func NamespaceApply(tx *mvcc.WriteTx, p *cluster.NamespaceApplyRequest) error {
 
 	if old == nil || !codec.SameBytes(old, n) {
 		schema.Namespaces.Put(tx, n)
-		quotas.FollowNamespace(tx, old, n)
+		followQuota(tx, old, n)
 	}
 
 	return nil
 }
 
-// NamespaceDelete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
+// Delete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
 // deletes them.
-func NamespaceDelete(tx *mvcc.WriteTx, p *cluster.NamespaceDeleteRequest) error {
+func Delete(tx *mvcc.WriteTx, p *cluster.NamespaceDeleteRequest) error {
 	if p.Name == structs.DefaultNamespace {
 		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
 	}
@@ -175,31 +180,31 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *cluster.NamespaceDeleteRequest) error 
 	}
 
 	// Each check names one user of the namespace, so that an operator knows where to begin.
-	jobs, job := CountAll(liveJobs(tx, p.Name))
+	jobs, job := CountRows(liveJobs(tx, p.Name))
 	if jobs > 0 {
 		return structs.Preconditionf("namespace %q has %d jobs that are not dead, such as %q; stop them first",
 			p.Name, jobs, job.ID)
 	}
 
-	volumes, volume := CountAll(schema.Volumes.Scan(tx, p.Name))
+	volumes, volume := CountRows(schema.Volumes.Scan(tx, p.Name))
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
 	}
 
-	snapshots, snapshot := CountAll(schema.Snapshots.Scan(tx, p.Name))
+	snapshots, snapshot := CountRows(schema.Snapshots.Scan(tx, p.Name))
 	if snapshots > 0 {
 		return structs.Preconditionf("namespace %q has %d snapshots of volumes, such as %q; delete them first",
 			p.Name, snapshots, snapshot.Name)
 	}
 
-	schedules, schedule := CountAll(schema.SnapshotSchedules.Scan(tx, p.Name))
+	schedules, schedule := CountRows(schema.SnapshotSchedules.Scan(tx, p.Name))
 	if schedules > 0 {
 		return structs.Preconditionf("namespace %q has %d schedules of snapshots, such as %q; delete them first",
 			p.Name, schedules, schedule.Name)
 	}
 
-	stored, variable := CountAll(schema.Variables.Scan(tx, p.Name))
+	stored, variable := CountRows(schema.Variables.Scan(tx, p.Name))
 	if stored > 0 {
 		return structs.Preconditionf("namespace %q has %d variables, such as %q; purge them first",
 			p.Name, stored, variable.Path)
@@ -207,7 +212,7 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *cluster.NamespaceDeleteRequest) error 
 
 	row := schema.Namespaces.Get(tx, p.Name)
 	schema.Namespaces.Delete(tx, row)
-	quotas.FollowNamespace(tx, row, nil)
+	followQuota(tx, row, nil)
 	return nil
 }
 
@@ -215,8 +220,8 @@ func noNamespace(name string) error {
 	return structs.NotFoundf("there is no namespace %q", name)
 }
 
-// CountAll returns the number of rows and the first of them.
-func CountAll[T any](rows iter.Seq[*T]) (n int, first *T) {
+// CountRows returns the number of rows and the first of them.
+func CountRows[T any](rows iter.Seq[*T]) (n int, first *T) {
 	for r := range rows {
 		if first == nil {
 			first = r

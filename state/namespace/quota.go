@@ -1,7 +1,4 @@
-// Package quotas stores the specifications of quotas, reads their use and decides whether a change stays
-// within them. The counts themselves are computed rows of the schema, which follow the allocations, the
-// volumes and the namespaces in the transactions that change these.
-package quotas
+package namespace
 
 import (
 	"fmt"
@@ -21,14 +18,14 @@ import (
 // maxQuotas bounds the rows of the table.
 const maxQuotas = 10_000
 
-// Spec returns a quota, nil if there is none.
-func Spec(tx mvcc.Reader, name string) *quota.Spec { return schema.Quotas.Get(tx, name) }
+// Quota returns a quota, nil if there is none.
+func Quota(tx mvcc.Reader, name string) *quota.Spec { return schema.Quotas.Get(tx, name) }
 
 // All yields the quotas by name.
-func All(tx mvcc.Reader) iter.Seq[*quota.Spec] { return schema.Quotas.Scan(tx) }
+func Quotas(tx mvcc.Reader) iter.Seq[*quota.Spec] { return schema.Quotas.Scan(tx) }
 
 // Of returns the quota that a namespace names, nil if it names none.
-func Of(tx mvcc.Reader, namespace string) *quota.Spec {
+func QuotaOf(tx mvcc.Reader, namespace string) *quota.Spec {
 	use := schema.QuotaUses.Get(tx, namespace)
 	if use == nil {
 		return nil
@@ -36,14 +33,14 @@ func Of(tx mvcc.Reader, namespace string) *quota.Spec {
 	return schema.Quotas.Get(tx, use.Quota)
 }
 
-// Names reports whether a namespace names a quota.
-func Names(tx mvcc.Reader, namespace, name string) bool {
+// NamesQuota reports whether a namespace names a quota.
+func NamesQuota(tx mvcc.Reader, namespace, name string) bool {
 	use := schema.QuotaUses.Get(tx, namespace)
 	return use != nil && use.Quota == name
 }
 
-// Used returns what all namespaces that name a quota have of it.
-func Used(tx mvcc.Reader, name string) quota.Amounts {
+// QuotaUsed returns what all namespaces that name a quota have of it.
+func QuotaUsed(tx mvcc.Reader, name string) quota.Amounts {
 	all := quota.Amounts{}
 	for use := range schema.UsesByQuota.Scan(tx, name) {
 		all.AddAll(use.Amounts, 1)
@@ -51,8 +48,8 @@ func Used(tx mvcc.Reader, name string) quota.Amounts {
 	return all
 }
 
-// Namespaces returns the names of the namespaces that name a quota, sorted.
-func Namespaces(tx mvcc.Reader, name string) []string {
+// OfQuota returns the names of the namespaces that name a quota, sorted.
+func OfQuota(tx mvcc.Reader, name string) []string {
 	var names []string
 	for n := range schema.NamespacesByQuota.Scan(tx, name) {
 		names = append(names, n.Name)
@@ -62,7 +59,7 @@ func Namespaces(tx mvcc.Reader, name string) []string {
 }
 
 // Put creates or replaces a quota. The evaluations that wait for it become pending. Lower bounds end nothing.
-func Put(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
+func QuotaPut(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 	if p.Quota == nil {
 		return structs.Invalidf("Quota: nothing is given; expected the quota")
 	}
@@ -89,13 +86,13 @@ func Put(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 	return nil
 }
 
-// Delete deletes a quota that no namespace names.
-func Delete(tx *mvcc.WriteTx, p *quota.SpecDeleteRequest) error {
+// QuotaDelete deletes a quota that no namespace names.
+func QuotaDelete(tx *mvcc.WriteTx, p *quota.SpecDeleteRequest) error {
 	s := schema.Quotas.Get(tx, p.Name)
 	if s == nil {
-		return NotFound(p.Name)
+		return NoQuota(p.Name)
 	}
-	users := Namespaces(tx, p.Name)
+	users := OfQuota(tx, p.Name)
 	if len(users) > 0 {
 		return structs.Preconditionf("quota %q bounds %d namespaces, such as %q; take it from them first: "+
 			"berth namespace apply -quota \"\" %s", p.Name, len(users), users[0], users[0])
@@ -107,13 +104,13 @@ func Delete(tx *mvcc.WriteTx, p *quota.SpecDeleteRequest) error {
 	return nil
 }
 
-// NotFound is the error for a quota that does not exist.
-func NotFound(name string) error {
+// NoQuota is the error for a quota that does not exist.
+func NoQuota(name string) error {
 	return structs.NotFoundf("there is no quota %q", structs.Cut(name, structs.MaxQuoted))
 }
 
-// CheckNamed returns an error if a namespace names a quota that does not exist.
-func CheckNamed(tx mvcc.Reader, n *cluster.Namespace) error {
+// CheckQuotaExists returns an error if a namespace names a quota that does not exist.
+func CheckQuotaExists(tx mvcc.Reader, n *cluster.Namespace) error {
 	if n.Quota != "" && schema.Quotas.Get(tx, n.Quota) == nil {
 		return structs.Preconditionf("namespace %q: there is no quota %q; create it: berth quota apply FILE",
 			n.Name, structs.Cut(n.Quota, structs.MaxQuoted))
@@ -121,25 +118,25 @@ func CheckNamed(tx mvcc.Reader, n *cluster.Namespace) error {
 	return nil
 }
 
-// Fell unblocks the evaluations that wait for the quota of a namespace, because its use has fallen.
-func Fell(tx *mvcc.WriteTx, namespace string) {
+// QuotaFell unblocks the evaluations that wait for the quota of a namespace, because its use has fallen.
+func QuotaFell(tx *mvcc.WriteTx, namespace string) {
 	use := schema.QuotaUses.Get(tx, namespace)
 	if use != nil {
 		blocked.UnblockKey(tx, quota.UnblockKey(use.Quota))
 	}
 }
 
-// FollowNamespace unblocks the evaluations for which a change of the quota of a namespace matters: those that
+// followQuota unblocks the evaluations for which a change of the quota of a namespace matters: those that
 // wait for the former quota, in this namespace and in others. before or now may be nil.
-func FollowNamespace(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
+func followQuota(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
 	if before == nil || before.Quota == "" || now != nil && now.Quota == before.Quota {
 		return
 	}
 	blocked.UnblockKey(tx, quota.UnblockKey(before.Quota))
 }
 
-// CountNew keeps the use for new allocations, which are of one namespace.
-func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
+// CountPlaced keeps the use for new allocations, which are of one namespace.
+func CountPlaced(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	if len(placed) == 0 || !schema.QuotaUses.Has(tx, placed[0].Namespace) {
 		return
 	}
@@ -151,8 +148,8 @@ func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	schema.ChangeUse(tx, placed[0].Namespace, all, 1)
 }
 
-// CountAll counts the use of all namespaces with a quota after a snapshot file was loaded.
-func CountAll(tx *mvcc.LoadTx) {
+// CountQuotaUses counts the use of all namespaces with a quota after a snapshot file was loaded.
+func CountQuotaUses(tx *mvcc.LoadTx) {
 	for n := range schema.Namespaces.Scan(tx) {
 		if n.Quota != "" {
 			schema.QuotaUses.Insert(tx, &schema.NamespaceUse{
@@ -164,8 +161,8 @@ func CountAll(tx *mvcc.LoadTx) {
 	}
 }
 
-// CheckUses checks that the use of each namespace with a quota is the sum over its rows.
-func CheckUses(c *check.Report) {
+// CheckQuotaUses checks that the use of each namespace with a quota is the sum over its rows.
+func CheckQuotaUses(c *check.Report) {
 	counted := map[string]string{}
 	for n := range schema.Namespaces.Scan(c) {
 		if n.Quota != "" {
@@ -179,23 +176,23 @@ func CheckUses(c *check.Report) {
 	check.WantCounts(c, "use of namespace", counted, kept)
 }
 
-// CheckSpecs checks that each quota is valid, and that those that namespaces name exist.
-func CheckSpecs(c *check.Report) {
+// CheckQuotas checks that each quota is valid, and that those that namespaces name exist.
+func CheckQuotas(c *check.Report) {
 	for s := range schema.Quotas.Scan(c) {
 		err := s.Validate()
 		c.Want(err == nil, "quota %s is invalid: %v", s.Name, err)
 	}
 	for n := range schema.Namespaces.Scan(c) {
-		c.Want(CheckNamed(c, n) == nil, "namespace %s: quota %s is gone", n.Name, n.Quota)
+		c.Want(CheckQuotaExists(c, n) == nil, "namespace %s: quota %s is gone", n.Name, n.Quota)
 	}
 }
 
-// UsageOf returns the use of a quota as users see it.
-func UsageOf(tx mvcc.Reader, s *quota.Spec) *quota.Usage {
+// QuotaUsage returns the use of a quota as users see it.
+func QuotaUsage(tx mvcc.Reader, s *quota.Spec) *quota.Usage {
 	u := &quota.Usage{
 		Name:       s.Name,
 		Used:       map[string]*quota.Limit{},
-		Namespaces: Namespaces(tx, s.Name),
+		Namespaces: OfQuota(tx, s.Name),
 		Indexes:    s.Indexes,
 	}
 
@@ -204,7 +201,7 @@ func UsageOf(tx mvcc.Reader, s *quota.Spec) *quota.Usage {
 		u.ModifyIndex = max(u.ModifyIndex, use.ModifyIndex)
 	}
 	for _, l := range s.Limits {
-		u.Used[l.Key()] = quota.Show(l, Used(tx, s.Name))
+		u.Used[l.Key()] = quota.Show(l, QuotaUsed(tx, s.Name))
 	}
 	return u
 }

@@ -1,4 +1,4 @@
-package quotas
+package namespace
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 )
 
 // remedy is what an operator can do about a bound that a request exceeds.
-const remedy = "delete what is not needed, or raise the bound: berth quota apply FILE"
+const quotaRemedy = "delete what is not needed, or raise the bound: berth quota apply FILE"
 
-// CheckVolume returns an error if the row of a volume would exceed a bound of the quota of its namespace. old
-// is the stored row, nil for none. Outcomes of calls of plugins are stored in any case.
-func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
-	s := Of(tx, v.Namespace)
+// CheckVolumeQuota returns an error if the row of a volume would exceed a bound of the quota of its
+// namespace. old is the stored row, nil for none. Outcomes of calls of plugins are stored in any case.
+func CheckVolumeQuota(tx mvcc.Reader, old, v *structs.CSIVolume) error {
+	s := QuotaOf(tx, v.Namespace)
 	if s == nil {
 		return nil
 	}
@@ -28,32 +28,32 @@ func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
 
 	change := quota.OfVolume(v)
 	change.AddAll(quota.OfVolume(old), -1)
-	excess := quota.Exceeds(s, Used(tx, s.Name), change)
+	excess := quota.Exceeds(s, QuotaUsed(tx, s.Name), change)
 	if excess == nil {
 		return nil
 	}
-	return structs.Preconditionf("volume %q: %s; %s", v.ID, excess, remedy)
+	return structs.Preconditionf("volume %q: %s; %s", v.ID, excess, quotaRemedy)
 }
 
-// Change adds up what a plan changes of one quota.
-type Change struct {
+// QuotaChange adds up what a plan changes of one quota.
+type QuotaChange struct {
 	tx     mvcc.Reader
 	spec   *quota.Spec
 	change quota.Amounts
 	memo   quota.Memo
 }
 
-// NewChange returns an empty change of the quota of a namespace, nil if it names none.
-func NewChange(tx mvcc.Reader, namespace string) *Change {
-	s := Of(tx, namespace)
+// NewQuotaChange returns an empty change of the quota of a namespace, nil if it names none.
+func NewQuotaChange(tx mvcc.Reader, namespace string) *QuotaChange {
+	s := QuotaOf(tx, namespace)
 	if s == nil {
 		return nil
 	}
-	return &Change{tx: tx, spec: s, change: quota.Amounts{}}
+	return &QuotaChange{tx: tx, spec: s, change: quota.Amounts{}}
 }
 
 // Place adds a new allocation. ask is the demand of its group, for one without resources.
-func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
+func (c *QuotaChange) Place(a *structs.Allocation, ask func() structs.Resources) {
 	r := a.Resources
 	if r == nil {
 		r = new(ask())
@@ -63,31 +63,31 @@ func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
 }
 
 // AddVolume adds a volume that the servers are to create, in place of one that they could not create.
-func (c *Change) AddVolume(v *structs.CSIVolume) {
+func (c *QuotaChange) AddVolume(v *structs.CSIVolume) {
 	c.change.AddAll(quota.OfVolume(v), 1)
 	c.change.AddAll(quota.OfVolume(schema.Volumes.Get(c.tx, v.Namespace, v.ID)), -1)
 }
 
 // Stop takes away an allocation that the plan stops, if its namespace names the quota.
-func (c *Change) Stop(a *structs.Allocation) {
-	if Names(c.tx, a.Namespace, c.spec.Name) {
+func (c *QuotaChange) Stop(a *structs.Allocation) {
+	if NamesQuota(c.tx, a.Namespace, c.spec.Name) {
 		c.change.AddAll(quota.OfAlloc(a), -1)
 	}
 }
 
 // Rejection returns the bound that the change exceeds, with the figures, "" for none.
-func (c *Change) Rejection() string {
-	excess := quota.Exceeds(c.spec, Used(c.tx, c.spec.Name), c.change)
+func (c *QuotaChange) Rejection() string {
+	excess := quota.Exceeds(c.spec, QuotaUsed(c.tx, c.spec.Name), c.change)
 	if excess == nil {
 		return ""
 	}
 	return excess.String()
 }
 
-// Warning returns what a job as it is to be will lack of the quota of its namespace, "" if all of it has
+// QuotaWarning returns what a job as it is to be will lack of the quota of its namespace, "" if all of it has
 // place. It counts no devices, whose groups depend on the nodes, and a job of every node once.
-func Warning(tx mvcc.Reader, j *structs.Job) string {
-	s := Of(tx, j.Namespace)
+func QuotaWarning(tx mvcc.Reader, j *structs.Job) string {
+	s := QuotaOf(tx, j.Namespace)
 	if s == nil || j.Stop || j.StartsOthers() {
 		return ""
 	}
@@ -108,7 +108,7 @@ func Warning(tx mvcc.Reader, j *structs.Job) string {
 		change.AddAll(quota.OfAlloc(&own), -1)
 	}
 
-	excess := quota.Exceeds(s, Used(tx, s.Name), change)
+	excess := quota.Exceeds(s, QuotaUsed(tx, s.Name), change)
 	if excess == nil {
 		return ""
 	}
