@@ -101,14 +101,14 @@ func TestRun_EndsALockThatIsNotRenewed_ThenItsDelay(t *testing.T) {
 func TestRenew_KeepsTheLock_AndWritesNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
-		before := w.log.Entries()
+		before := w.log.Len()
 		for range 10 {
 			w.check(10*time.Second, "held")
 			if err := w.Renew(w.row()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if now := w.log.Entries(); now != before {
+		if now := w.log.Len(); now != before {
 			t.Errorf("%d entries", now-before)
 		}
 		w.check(ttl-time.Second, "held")

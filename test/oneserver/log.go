@@ -3,7 +3,9 @@
 package oneserver
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/structs"
 )
 
 // firstIndex is the index before the first entry of a Log. It is no small number, which a test could mistake
@@ -18,48 +21,91 @@ import (
 const firstIndex = 100
 
 // Log is the log of one server that leads: it applies each entry to its store at once. It is a fsm.Proposer,
-// and safe for concurrent use.
+// and safe for concurrent use. A test that does more with an entry embeds it and has a Propose of its own.
 type Log struct {
 	Store *state.Store
 
 	mu      sync.Mutex
 	fsm     *fsm.FSM
 	index   uint64
-	entries int
-	fault   error
+	entries [][]byte
+	faults  map[*fsm.CommandInfo]error // nil is the key of all commands
 }
 
 // NewLog returns the log of an empty store.
-func NewLog() *Log {
-	store := state.New()
-	return &Log{Store: store, fsm: fsm.New(store), index: firstIndex}
+func NewLog() *Log { return LogOf(state.New()) }
+
+// LogOf returns the log of a store with rows.
+func LogOf(store *state.Store) *Log {
+	faults := map[*fsm.CommandInfo]error{}
+	return &Log{Store: store, fsm: fsm.New(store), index: firstIndex, faults: faults}
 }
 
 // Propose implements fsm.Proposer.
-func (l *Log) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fault != nil {
-		return 0, nil, l.fault
+func (l *Log) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	if ctx.Err() != nil {
+		return 0, nil, structs.Unavailablef("%w", ctx.Err())
 	}
-	l.index++
-	l.entries++
-	answer := l.fsm.Apply(&raft.Log{Index: l.index, Type: raft.LogCommand, Data: entry})
-	return l.index, answer, nil
-}
-
-// Entries returns the number of entries that were applied.
-func (l *Log) Entries() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.entries
+	err := cmp.Or(l.faults[nil], l.faults[fsm.CommandOf(entry)])
+	if err != nil {
+		return 0, nil, err
+	}
+	index := l.next()
+	l.entries = append(l.entries, entry)
+	return index, l.fsm.Apply(&raft.Log{Index: index, Type: raft.LogCommand, Data: entry}), nil
 }
 
-// Fail makes proposals fail with an error. Nil ends that.
-func (l *Log) Fail(err error) {
+// next returns the index of the next entry. The store may have a later one from a snapshot.
+func (l *Log) next() uint64 {
+	l.index = max(l.index, l.Store.Index()) + 1
+	return l.index
+}
+
+// Write changes rows at the index of the next entry, for what no command does.
+func (l *Log) Write(t testing.TB, change func(tx *state.WriteTx) error) {
+	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fault = err
+	err := l.Store.Write(l.next(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Index returns the index of the last entry.
+func (l *Log) Index() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.index
+}
+
+// Len returns the number of proposals that were applied.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+// Entries returns the proposals that were applied, in their order.
+func (l *Log) Entries() [][]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries)
+}
+
+// Fail makes the proposals of some commands fail with an error, or all proposals if none is named. Nil ends
+// that.
+func (l *Log) Fail(err error, commands ...*fsm.CommandInfo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(commands) == 0 {
+		l.faults[nil] = err
+	}
+	for _, c := range commands {
+		l.faults[c] = err
+	}
 }
 
 // Put proposes a command. A test ends if the command fails.

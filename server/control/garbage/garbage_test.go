@@ -146,8 +146,8 @@ func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
 	w := newTestEnv(t)
 	w.Fail(structs.Unavailablef("try again"))
 	_, err := anHour.Run(context.Background(), storeWithGarbage(t, 5).Read(), w)
-	if !structs.IsKind(err, structs.KindUnavailable) || w.Entries() != 0 {
-		t.Errorf("%d entries, %v", w.Entries(), err)
+	if !structs.IsKind(err, structs.KindUnavailable) || w.Len() != 0 {
+		t.Errorf("%d entries, %v", w.Len(), err)
 	}
 }
 

@@ -77,7 +77,7 @@ func inZone(zone string) *structs.CSITopology {
 
 // rounds runs the loop for some rounds, in virtual time, and counts their entries.
 func (w *capacityWorld) rounds(n int) (entries int) {
-	before := w.Entries()
+	before := w.Len()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -89,7 +89,7 @@ func (w *capacityWorld) rounds(n int) (entries int) {
 	synctest.Wait()
 	cancel()
 	<-ended
-	return w.Entries() - before
+	return w.Len() - before
 }
 
 func (w *capacityWorld) row(zone string) *storage.Exhaustion {

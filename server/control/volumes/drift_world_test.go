@@ -141,9 +141,9 @@ func (w *driftWorld) sleep(d time.Duration) {
 
 // next waits for the next list and returns the number of its entries.
 func (w *driftWorld) next() (entries int) {
-	before := w.Entries()
+	before := w.Len()
 	w.sleep(storage.DefaultDriftInterval)
-	return w.Entries() - before
+	return w.Len() - before
 }
 
 // want compares the recorded differences, as texts "kind volume node".

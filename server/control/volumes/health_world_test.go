@@ -150,9 +150,9 @@ func (w *healthWorld) set(change func()) {
 
 // next waits for the next round, and returns the number of its entries.
 func (w *healthWorld) next() (entries int) {
-	before := w.Entries()
+	before := w.Len()
 	w.sleep(healthInterval)
-	return w.Entries() - before
+	return w.Len() - before
 }
 
 // want compares the volumes with a row.
