@@ -15,6 +15,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // keyText returns the text of a key file.
@@ -61,7 +62,7 @@ func (c *testCluster) withSecret(s *server) {
 // opensSecret reports whether a server with these settings opens the secret of withSecret in a state.
 func opensSecret(t *testing.T, store *state.Store, settings Settings) bool {
 	t.Helper()
-	s := (&testCluster{t: t, store: store}).server(settings)
+	s := (&testCluster{t, oneserver.LogOf(store)}).server(settings)
 	s.update(t.Context())
 	for v := range trust.SealedValues(store.Read()) {
 		value, err := s.Ring.Open(v.Place, v.Value)
@@ -109,11 +110,11 @@ func TestAdopt_NeedsTheKeyOfTheArchive(t *testing.T) {
 			archive := newCluster(t)
 			owner := archive.server(theirs)
 			archive.withSecret(owner)
-			before := contentOf(t, archive.store)
+			before := contentOf(t, archive.Store)
 
 			here := newCluster(t)
 			s := here.server(c.settings)
-			err := s.Adopt(t.Context(), archive.store, c.given)
+			err := s.Adopt(t.Context(), archive.Store, c.given)
 			if (err != nil) != (c.want != nil) {
 				t.Fatalf("got %v", err)
 			}
@@ -125,14 +126,14 @@ func TestAdopt_NeedsTheKeyOfTheArchive(t *testing.T) {
 			if err != nil && c.given.File != "hello" && !strings.Contains(err.Error(), owner.KEK()) {
 				t.Errorf("the error does not name %s: %v", owner.KEK(), err)
 			}
-			if err != nil && contentOf(t, archive.store) != before {
+			if err != nil && contentOf(t, archive.Store) != before {
 				t.Error("the state was changed")
 			}
 			present := Settings{Source: c.settings.Source}
-			if got := opensSecret(t, archive.store, present); got != c.opens {
+			if got := opensSecret(t, archive.Store, present); got != c.opens {
 				t.Errorf("the servers open the secret: %t", got)
 			}
-			signs := trust.ActiveAuthority(archive.store.Read()) != nil
+			signs := trust.ActiveAuthority(archive.Store.Read()) != nil
 			if signs == c.given.LoseSecrets {
 				t.Errorf("the archive still has an authority that signs: %t", signs)
 			}
@@ -145,7 +146,7 @@ func TestAdopt_NeedsTheKeyOnAllServers(t *testing.T) {
 	archive := newCluster(t)
 	archive.withSecret(archive.server(theirs))
 	s := newCluster(t).server(file(t), Server{Name: "b", KEK: "0123456789abcdef"})
-	err := s.Adopt(t.Context(), archive.store, keyring.RestoreKeys{File: keyText(t, theirs)})
+	err := s.Adopt(t.Context(), archive.Store, keyring.RestoreKeys{File: keyText(t, theirs)})
 	if structs.KindOf(err) != structs.KindPrecondition ||
 		!strings.Contains(err.Error(), "b has 0123456789abcdef") {
 		t.Errorf("got %v", err)
@@ -160,19 +161,19 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 
 	here := newCluster(t)
 	here.server(was).lead(t.Context()) // another root key
-	for row := range trust.RootKeys(here.store.Read()) {
+	for row := range trust.RootKeys(here.Store.Read()) {
 		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &cluster.RootKeyRemoveRequest{KeyID: row.KeyID})
 		if err == nil {
 			t.Fatal("the active key is removed")
 		}
 	}
-	row := trust.ActiveRootKey(archive.store.Read())
+	row := trust.ActiveRootKey(archive.Store.Read())
 	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   row.KeyID,
 		Wrapped: row.Wrapped,
 		KEK:     row.KEK,
 		Digest:  row.Digest,
-		Was:     trust.ActiveRootKey(here.store.Read()).KeyID,
+		Was:     trust.ActiveRootKey(here.Store.Read()).KeyID,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,10 +182,10 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 		t.Fatal(s.log.String())
 	}
 
-	if err := here.server(now).Adopt(t.Context(), archive.store, keyring.RestoreKeys{}); err != nil {
+	if err := here.server(now).Adopt(t.Context(), archive.Store, keyring.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
-	if !opensSecret(t, archive.store, now) {
+	if !opensSecret(t, archive.Store, now) {
 		t.Error("the secret is closed")
 	}
 }
@@ -193,17 +194,17 @@ func TestAdopt_IgnoresAKeyThatNothingNeeds(t *testing.T) {
 	lost, theirs := file(t), file(t)
 	archive := newCluster(t)
 	archive.server(lost).lead(t.Context())
-	unused := trust.ActiveRootKey(archive.store.Read()).KeyID
+	unused := trust.ActiveRootKey(archive.Store.Read()).KeyID
 	owner := archive.server(theirs)
 	if _, _, err := owner.Rotate(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	archive.withSecret(owner)
 	given := keyring.RestoreKeys{File: keyText(t, theirs)}
-	if err := newCluster(t).server(file(t)).Adopt(t.Context(), archive.store, given); err != nil {
+	if err := newCluster(t).server(file(t)).Adopt(t.Context(), archive.Store, given); err != nil {
 		t.Fatal(err)
 	}
-	if got := trust.RootKey(archive.store.Read(), unused).KEK; got != archive.server(lost).KEK() {
+	if got := trust.RootKey(archive.Store.Read(), unused).KEK; got != archive.server(lost).KEK() {
 		t.Errorf("the unused key is wrapped by %s", got)
 	}
 }
@@ -214,18 +215,18 @@ func TestAdopt_DeletesAnActiveKeyThatEncryptsNothing(t *testing.T) {
 	for name, settings := range map[string]Settings{"another key": file(t), "no key": {}} {
 		archive := newCluster(t)
 		archive.server(lost).lead(t.Context())
-		if trust.ActiveRootKey(archive.store.Read()) == nil {
+		if trust.ActiveRootKey(archive.Store.Read()) == nil {
 			t.Fatal("the archive has no root key")
 		}
-		err := newCluster(t).server(settings).Adopt(t.Context(), archive.store, keyring.RestoreKeys{})
-		if got := trust.ActiveRootKey(archive.store.Read()); err != nil || got != nil {
+		err := newCluster(t).server(settings).Adopt(t.Context(), archive.Store, keyring.RestoreKeys{})
+		if got := trust.ActiveRootKey(archive.Store.Read()); err != nil || got != nil {
 			t.Errorf("%s: the active root key is %v, %v", name, got, err)
 		}
 	}
 	same := newCluster(t)
 	same.server(lost).lead(t.Context())
-	err := newCluster(t).server(lost).Adopt(t.Context(), same.store, keyring.RestoreKeys{})
-	if err != nil || trust.ActiveRootKey(same.store.Read()) == nil {
+	err := newCluster(t).server(lost).Adopt(t.Context(), same.Store, keyring.RestoreKeys{})
+	if err != nil || trust.ActiveRootKey(same.Store.Read()) == nil {
 		t.Errorf("a key that the servers open is deleted, %v", err)
 	}
 }
@@ -236,7 +237,7 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	cl := newCluster(t)
 	former := cl.server(was)
 	cl.withSecret(former)
-	sealed := slices.Collect(trust.SealedValues(cl.store.Read()))[0].Value
+	sealed := slices.Collect(trust.SealedValues(cl.Store.Read()))[0].Value
 
 	waits := cl.server(both, Server{Name: "b", KEK: former.KEK()})
 	waits.update(t.Context())
@@ -246,11 +247,11 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	if waits.lead(t.Context()) || !strings.Contains(waits.log.String(), "b has "+former.KEK()) {
 		t.Error("it does not wait for a server with the former key", waits.log.String())
 	}
-	if got := trust.ActiveRootKey(cl.store.Read()); got.KEK != former.KEK() {
+	if got := trust.ActiveRootKey(cl.Store.Read()); got.KEK != former.KEK() {
 		t.Errorf("it is wrapped by %s", got.KEK)
 	}
 	former.lead(t.Context())
-	if trust.ActiveRootKey(cl.store.Read()).KEK != former.KEK() {
+	if trust.ActiveRootKey(cl.Store.Read()).KEK != former.KEK() {
 		t.Error("a leader with the former key wraps it")
 	}
 
@@ -258,15 +259,15 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	if !leader.lead(t.Context()) {
 		t.Fatal(leader.log.String())
 	}
-	row := trust.ActiveRootKey(cl.store.Read())
-	if row.KEK != leader.KEK() || !opensSecret(t, cl.store, now) || opensSecret(t, cl.store, was) {
+	row := trust.ActiveRootKey(cl.Store.Read())
+	if row.KEK != leader.KEK() || !opensSecret(t, cl.Store, now) || opensSecret(t, cl.Store, was) {
 		t.Errorf("it is wrapped by %s", row.KEK)
 	}
-	if got := slices.Collect(trust.SealedValues(cl.store.Read()))[0].Value; !bytes.Equal(got.Data, sealed.Data) {
+	if got := slices.Collect(trust.SealedValues(cl.Store.Read()))[0].Value; !bytes.Equal(got.Data, sealed.Data) {
 		t.Error("the secret was encrypted again")
 	}
-	index := cl.index
-	if !leader.lead(t.Context()) || cl.index != index {
+	index := cl.Index()
+	if !leader.lead(t.Context()) || cl.Index() != index {
 		t.Error("it wraps the key a second time")
 	}
 }
@@ -277,12 +278,12 @@ func TestRewrap_RejectsAKeyThatIsUnwrappedWrongly(t *testing.T) {
 	previous := Source{Command: wrong.argv, KeyID: "prod"}
 	cl := newCluster(t)
 	cl.server(Settings{Source: previous}).lead(t.Context())
-	was := trust.ActiveRootKey(cl.store.Read()).KEK
+	was := trust.ActiveRootKey(cl.Store.Read()).KEK
 	s := cl.server(Settings{Source: file(t).Source, Previous: &previous})
 	if s.lead(t.Context()) || !strings.Contains(s.log.String(), "another key") {
 		t.Error(s.log.String())
 	}
-	if got := trust.ActiveRootKey(cl.store.Read()).KEK; got != was {
+	if got := trust.ActiveRootKey(cl.Store.Read()).KEK; got != was {
 		t.Errorf("it is wrapped by %s", got)
 	}
 }

@@ -15,50 +15,26 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster has the log that the keys of several servers share.
+// testCluster has the log that the keys of several servers share.
 type testCluster struct {
-	t     *testing.T
-	store *state.Store
-	mu    sync.Mutex
-	index uint64
-	// fail is returned in place of the next proposals.
-	fail error
+	t *testing.T
+	*oneserver.Log
 }
 
-func newCluster(t *testing.T) *testCluster {
-	return &testCluster{t: t, store: state.New()}
-}
-
-// Propose applies the commands of this package.
-func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fail != nil {
-		return 0, nil, c.fail
-	}
-	c.index++
-	return c.index, fsm.New(c.store).Apply(&raft.Log{Index: c.index, Data: entry}), nil
-}
-
-func (c *testCluster) setFail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fail = err
-}
+func newCluster(t *testing.T) *testCluster { return &testCluster{t, oneserver.NewLog()} }
 
 // server is the keys of one server, with its log.
 type server struct {
@@ -91,7 +67,7 @@ func (c *testCluster) server(settings Settings, others ...Server) *server {
 	k, err := New(Deps{
 		Settings: settings,
 		Ring:     &keyring.Ring{},
-		Store:    c.store,
+		Store:    c.Store,
 		Proposer: c,
 		Servers: func() []Server {
 			return append([]Server{{Name: "self", Self: true, KEK: s.KEK()}}, others...)
@@ -116,7 +92,7 @@ func file(t *testing.T) Settings {
 }
 
 func (c *testCluster) states() (states []string) {
-	for k := range trust.RootKeys(c.store.Read()) {
+	for k := range trust.RootKeys(c.Store.Read()) {
 		states = append(states, k.State)
 	}
 	slices.Sort(states)
@@ -165,7 +141,7 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 	settings := file(t)
 	s, other := cl.server(settings), cl.server(settings)
 	s.lead(t.Context())
-	first := trust.ActiveRootKey(cl.store.Read())
+	first := trust.ActiveRootKey(cl.Store.Read())
 	if !s.update(t.Context()) || !other.update(t.Context()) {
 		t.Fatal(s.log.String(), other.log.String())
 	}
@@ -206,7 +182,7 @@ func TestUpdate_TellsThatTheKeyOfTheAuthorityIsLost(t *testing.T) {
 		ID:      "a",
 		CertPEM: "certificate",
 		Key: &structs.Sealed{
-			KeyID: trust.ActiveRootKey(cl.store.Read()).KeyID,
+			KeyID: trust.ActiveRootKey(cl.Store.Read()).KeyID,
 			Data:  []byte("key"),
 		},
 	})
@@ -245,7 +221,7 @@ func TestUpdate_TellsALostKeyOnceAndGoesOn(t *testing.T) {
 		!strings.Contains(log, "not_affected") {
 		t.Errorf("the log is %s", log)
 	}
-	id := trust.ActiveRootKey(cl.store.Read()).KeyID
+	id := trust.ActiveRootKey(cl.Store.Read()).KeyID
 	if reason := s.Closed(t.Context())[id]["self"]; !strings.Contains(reason, "no such file") {
 		t.Errorf("the reason is %q", reason)
 	}
@@ -267,7 +243,7 @@ func TestUpdate_NamesTheKeyThatItNeeds(t *testing.T) {
 	owner.lead(t.Context())
 	s := cl.server(file(t), Server{Name: "b", Address: "b:1"})
 	s.update(t.Context())
-	id := trust.ActiveRootKey(cl.store.Read()).KeyID
+	id := trust.ActiveRootKey(cl.Store.Read()).KeyID
 	closed := s.Closed(t.Context())[id]
 	if !strings.Contains(closed["self"], owner.KEK()) || !strings.Contains(closed["self"], s.KEK()) ||
 		!strings.Contains(closed["b"], "did not answer") {
@@ -301,7 +277,7 @@ func TestLead_ANewLeaderEndsAFullRotation(t *testing.T) {
 	if first.lead(t.Context()) {
 		t.Error("it counts as done before the new key is open")
 	}
-	cl.setFail(structs.Unavailablef("another server leads"))
+	cl.Fail(structs.Unavailablef("another server leads"))
 	first.update(t.Context())
 	if first.lead(t.Context()) {
 		t.Error("it counts as done though nothing was stored")
@@ -310,7 +286,7 @@ func TestLead_ANewLeaderEndsAFullRotation(t *testing.T) {
 		t.Fatalf("the keys are %q", got)
 	}
 
-	cl.setFail(nil)
+	cl.Fail(nil)
 	next := cl.server(settings)
 	next.update(t.Context())
 	if !next.lead(t.Context()) {
@@ -327,7 +303,7 @@ func TestResealing_BoundsItsEntries(t *testing.T) {
 	s.lead(t.Context())
 	s.update(t.Context())
 	b := resealing{keys: s.Keys}
-	before := cl.index
+	before := cl.Index()
 	for i := range rekeyValues + 1 {
 		place := fmt.Sprint("place ", i)
 		sealed, err := s.Ring.Seal(place, []byte("value"))
@@ -338,8 +314,8 @@ func TestResealing_BoundsItsEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cl.index != before+1 || len(b.values) != 1 {
-		t.Errorf("%d entries for %d values, and %d are left", cl.index-before, rekeyValues+1, len(b.values))
+	if cl.Index() != before+1 || len(b.values) != 1 {
+		t.Errorf("%d entries for %d values, and %d are left", cl.Index()-before, rekeyValues+1, len(b.values))
 	}
 	sealed, err := s.Ring.Seal("large", make([]byte, rekeyBytes))
 	if err == nil {

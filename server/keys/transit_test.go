@@ -16,7 +16,7 @@ func TestTransit_IsTriedAgain(t *testing.T) {
 	settings := Settings{Source: Source{Transit: engine.Settings()}}
 	cl := newCluster(t)
 	cl.withSecret(cl.server(settings))
-	row := trust.ActiveRootKey(cl.store.Read())
+	row := trust.ActiveRootKey(cl.Store.Read())
 	if !strings.HasPrefix(string(row.Wrapped), "vault:v1:") || row.KEK != engine.Settings().ID() {
 		t.Errorf("got the row %+v", row)
 	}
@@ -61,7 +61,7 @@ func TestTransit_ARotatedKeyOpensAllRootKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := trust.RootKey(cl.store.Read(), key.KeyID).Wrapped; !strings.HasPrefix(string(got), "vault:v2:") {
+	if got := trust.RootKey(cl.Store.Read(), key.KeyID).Wrapped; !strings.HasPrefix(string(got), "vault:v2:") {
 		t.Errorf("the new root key is wrapped as %s", got)
 	}
 	other := cl.server(settings)
@@ -85,7 +85,7 @@ func TestTransit_FollowsAFile(t *testing.T) {
 	if s := cl.server(now); !s.lead(t.Context()) {
 		t.Fatal(s.log.String())
 	}
-	if !opensSecret(t, cl.store, Settings{Source: now.Source}) {
+	if !opensSecret(t, cl.Store, Settings{Source: now.Source}) {
 		t.Error("the secret is closed")
 	}
 	key, err := base64.StdEncoding.DecodeString(engine.Plaintexts()[0])

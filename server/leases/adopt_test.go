@@ -101,7 +101,7 @@ func TestAdopt_GrantsNoMoreThanTheBoundOfNow(t *testing.T) {
 		c.addNodes(1)
 		after(2 * time.Second)
 		if rest := c.renewRest(l); rest > 15*time.Second {
-			t.Errorf("the node counts its lease for %s; the bound is %s", rest, lease.Bound(c.store.Read()))
+			t.Errorf("the node counts its lease for %s; the bound is %s", rest, lease.Bound(c.Store.Read()))
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestAdopt_KeepsTheBoundUntilItsLeaseHasEnded(t *testing.T) {
 		after(2 * time.Second)
 		rest := c.renewRest(l)
 		for ; rest > time.Second; rest -= time.Second {
-			if bound := lease.Bound(c.store.Read()); bound < rest {
+			if bound := lease.Bound(c.Store.Read()); bound < rest {
 				t.Fatalf("the bound is %s, and the node counts its lease for %s", bound, rest)
 			}
 			after(time.Second)

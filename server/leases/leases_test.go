@@ -3,14 +3,12 @@ package leases
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"berth/fsm"
@@ -19,51 +17,20 @@ import (
 	"berth/state/lease"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testCluster is the log of some servers and the nodes of their state. Each leader has leases of its own.
 type testCluster struct {
-	t     *testing.T
-	store *state.Store
-	fsm   *fsm.FSM
+	t *testing.T
+	*oneserver.Log
 	clock boottime.Clock
-
-	mu    sync.Mutex
-	index uint64
-	down  map[*fsm.CommandInfo]error // of the log, by command
 }
 
 func newCluster(t *testing.T) *testCluster {
-	store := state.New()
-	return &testCluster{
-		t:     t,
-		store: store,
-		fsm:   fsm.New(store),
-		clock: boottime.Monotonic(),
-		index: 100,
-		down:  map[*fsm.CommandInfo]error{},
-	}
-}
-
-// Propose implements fsm.Proposer.
-func (c *testCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.down[fsm.CommandOf(entry)]
-	if err != nil {
-		return 0, nil, err
-	}
-	c.index++
-	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
-}
-
-// fail makes the log reject a command.
-func (c *testCluster) fail(command *fsm.CommandInfo, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.down[command] = err
+	return &testCluster{t, oneserver.NewLog(), boottime.Monotonic()}
 }
 
 // running counts the leases that run.
@@ -79,10 +46,7 @@ func running(l *Leases) (count int) {
 // addNodes adds nodes to the state, in one transaction.
 func (c *testCluster) addNodes(n int) {
 	c.t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.index++
-	err := c.store.Write(c.index, func(tx *state.WriteTx) error {
+	c.Write(c.t, func(tx *state.WriteTx) error {
 		for i := range n {
 			id := structs.DeriveID(uint64(i))
 			err := state.NodeRegister(tx, &structs.NodeRegisterRequest{
@@ -94,14 +58,11 @@ func (c *testCluster) addNodes(n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 // status returns the status of the first node.
 func (c *testCluster) status() string {
-	return state.Node(c.store.Read(), structs.DeriveID(0)).Status
+	return state.Node(c.Store.Read(), structs.DeriveID(0)).Status
 }
 
 // lead makes leases with a configuration lead in a term. stop ends the leadership, as a crash does: nothing
@@ -113,7 +74,7 @@ func (c *testCluster) lead(config Config, term uint64) (l *Leases, stop func()) 
 	go func() {
 		defer close(ended)
 		l.Run(ctx, Deps{
-			Store:    c.store,
+			Store:    c.Store,
 			Proposer: c,
 			Logger:   hclog.NewNullLogger(),
 			Term:     term,
@@ -171,7 +132,7 @@ func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
 func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 	virtual(t, func(t *testing.T, c *testCluster) {
 		c.addNodes(1)
-		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Unavailablef("no quorum"))
+		c.Fail(structs.Unavailablef("no quorum"), fsm.LeaseBoundSet.CommandInfo)
 		l, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		after(time.Minute)
@@ -180,10 +141,10 @@ func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 			t.Errorf("a lease was granted without a bound: %v", err)
 		}
 
-		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
+		c.Fail(nil, fsm.LeaseBoundSet.CommandInfo)
 		after(time.Second)
 		c.renew(l)
-		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.Store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})
@@ -261,13 +222,13 @@ func TestRun_RaisesTheBoundFirst(t *testing.T) {
 		l, stop := c.lead(fleet, 1)
 		defer stop()
 		c.addNodes(500)
-		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Unavailablef("no quorum"))
+		c.Fail(structs.Unavailablef("no quorum"), fsm.LeaseBoundSet.CommandInfo)
 		after(5 * time.Second)
 		if grant := c.renew(l); grant.HeartbeatTTL != 10*time.Second {
 			t.Errorf("a lease of %s was granted, the bound is %s",
-				grant.HeartbeatTTL, lease.Bound(c.store.Read()))
+				grant.HeartbeatTTL, lease.Bound(c.Store.Read()))
 		}
-		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
+		c.Fail(nil, fsm.LeaseBoundSet.CommandInfo)
 		after(5 * time.Second)
 		if grant := c.renew(l); grant.HeartbeatTTL != 50*time.Second {
 			t.Errorf("a lease of %s was granted to one of 500 nodes at 10 heartbeats a second, want 50s",
@@ -284,11 +245,11 @@ func TestRun_LowersTheBoundWhenTheLastLongerLeaseHasEnded(t *testing.T) {
 		_, stop = c.lead(tenSeconds, 2)
 		defer stop()
 		after(90*time.Second - time.Millisecond)
-		if bound := lease.Bound(c.store.Read()); bound != 90*time.Second {
+		if bound := lease.Bound(c.Store.Read()); bound != 90*time.Second {
 			t.Errorf("the bound is %s while a lease of 90s may last", bound)
 		}
 		after(2 * time.Second)
-		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.Store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})
@@ -306,7 +267,7 @@ func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		after(countEvery + expiredTogether)
-		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.Store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})
@@ -412,7 +373,7 @@ func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
 				granted++
 			}
 		}}
-		lead := l.Lead(Deps{Store: c.store, Proposer: d, Logger: hclog.NewNullLogger(), Term: 1})
+		lead := l.Lead(Deps{Store: c.Store, Proposer: d, Logger: hclog.NewNullLogger(), Term: 1})
 		for range 300 {
 			lead.Step(t.Context())
 			time.Sleep(expiredTogether)
@@ -436,14 +397,14 @@ func TestMarkDown_BoundsTheNodesOfAnEntry(t *testing.T) {
 		}
 		l := New(tenSeconds, c.clock)
 		l.begin(1)
-		r := l.Lead(Deps{Store: c.store, Proposer: c, Logger: hclog.NewNullLogger()})
-		before := c.index
+		r := l.Lead(Deps{Store: c.Store, Proposer: c, Logger: hclog.NewNullLogger()})
+		before := c.Len()
 		r.markDown(t.Context(), nodes)
-		if n := c.index - before; n != 3 {
+		if n := c.Len() - before; n != 3 {
 			t.Errorf("%d entries for %d nodes", n, len(nodes))
 		}
 
-		c.fail(fsm.NodeStatus.CommandInfo, structs.Unavailablef("no quorum"))
+		c.Fail(structs.Unavailablef("no quorum"), fsm.NodeStatus.CommandInfo)
 		r.markDown(t.Context(), nodes)
 		time.Sleep(time.Minute)
 		if again := l.expired(); len(again) != len(nodes) {

@@ -32,7 +32,7 @@ func (c *testCluster) order(l *Leases, lease time.Duration) {
 
 // longer returns the number of longer leases in the log.
 func (c *testCluster) longer() (count int) {
-	for range lease.NodeLeases(c.store.Read()) {
+	for range lease.NodeLeases(c.Store.Read()) {
 		count++
 	}
 	return count

@@ -13,6 +13,7 @@ import (
 	"berth/server/authority"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // A certificate leads to each authority that machines still trust, and to no other.
@@ -21,14 +22,14 @@ func TestSigner_TheChainLeadsToTheTrustedAuthoritiesAlone(t *testing.T) {
 	first := c.add().Authority
 	second := c.replace()
 	third := c.replace()
-	s := c.signer(t.TempDir(), c.store, c.ring)
+	s := c.signer(t.TempDir(), c.Store, c.ring)
 	mustTrust(t, s, third, second, first)
 
-	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(first.Cert)})
+	oneserver.Put(c.t, c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(first.Cert)})
 	mustTrust(t, s, third, second)
 	mustNotLeadTo(t, s, first)
 	fourth := c.replace()
-	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(third.Cert)})
+	oneserver.Put(c.t, c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: pki.AuthorityID(third.Cert)})
 	mustTrust(t, s, fourth)
 	mustNotLeadTo(t, s, second)
 }
@@ -38,8 +39,8 @@ func TestSigner_FollowsNoRowsOlderThanTheCertificate(t *testing.T) {
 	c := newCluster(t)
 	first := pki.AuthorityID(c.add().Cert)
 	second := pki.AuthorityID(c.replace().Cert)
-	s := c.signer(t.TempDir(), c.store, c.ring)
-	propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: first})
+	s := c.signer(t.TempDir(), c.Store, c.ring)
+	oneserver.Put(c.t, c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: first})
 	for issuer, want := range map[string][]string{
 		second:  {second},
 		first:   {second}, // removed, and known
@@ -58,7 +59,7 @@ func TestSigner_NamesTheRemovedAuthorities(t *testing.T) {
 	first := pki.AuthorityID(c.add().Cert)
 	second := pki.AuthorityID(c.replace().Cert)
 	c.replace()
-	s := c.signer(t.TempDir(), c.store, &keyring.Ring{})
+	s := c.signer(t.TempDir(), c.Store, &keyring.Ring{})
 	for _, step := range []struct {
 		remove string
 		want   []string
@@ -68,7 +69,7 @@ func TestSigner_NamesTheRemovedAuthorities(t *testing.T) {
 		{second, []string{second, first}},
 	} {
 		if step.remove != "" {
-			propose(c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: step.remove})
+			oneserver.Put(c.t, c, fsm.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: step.remove})
 		}
 		if got := s.Removed(); !slices.Equal(got, step.want) {
 			t.Errorf("after the removal of %q: %q; expected %q", step.remove, got, step.want)
@@ -134,7 +135,7 @@ func TestNext_RejectsAnAuthorityWithAPathLength(t *testing.T) {
 		for range replacements {
 			c.replace()
 		}
-		leader := authority.Signer{Rows: authority.RowsOf(c.store), Keys: c.ring, Now: time.Now}
+		leader := authority.Signer{Rows: authority.RowsOf(c.Store), Keys: c.ring, Now: time.Now}
 		_, err := leader.Next("global")
 		if !structs.IsKind(err, structs.KindPrecondition) {
 			t.Errorf("path length %d: %v after %d replacements; expected precondition", length, err, replacements)

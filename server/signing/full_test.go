@@ -40,7 +40,7 @@ func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 		c := newCluster(t)
 		c.add()
 		dir := kit.MountDisk(t, "1m")
-		s := c.signer(dir, c.store, c.ring)
+		s := c.signer(dir, c.Store, c.ring)
 		var log lockedLog
 		s.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 		if err := s.keep(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/keyring"
@@ -18,13 +17,13 @@ import (
 	"berth/server/keys"
 	"berth/state"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
-// cluster has the rows of a cluster with one root key, and the settings of its keyring.
+// testCluster has the rows of a cluster with one root key, and the settings of its keyring.
 type testCluster struct {
-	t        *testing.T
-	store    *state.Store
-	index    uint64
+	t *testing.T
+	*oneserver.Log
 	ring     *keyring.Ring
 	settings *keys.Settings
 }
@@ -34,7 +33,7 @@ func newCluster(t *testing.T) *testCluster {
 	kek := keyring.NewFileKey()
 	c := &testCluster{
 		t:        t,
-		store:    state.New(),
+		Log:      oneserver.NewLog(),
 		ring:     &keyring.Ring{},
 		settings: &keys.Settings{Source: keys.Source{File: filepath.Join(t.TempDir(), "keyring")}},
 	}
@@ -50,7 +49,7 @@ func newCluster(t *testing.T) *testCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	propose(c, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
+	oneserver.Put(c.t, c, fsm.RootKeyAdd, &cluster.RootKeyAddRequest{
 		KeyID:   "k1",
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
@@ -58,18 +57,6 @@ func newCluster(t *testing.T) *testCluster {
 		Now:     1,
 	})
 	return c
-}
-
-func propose[P any](c *testCluster, command fsm.Command[P], payload *P) {
-	c.t.Helper()
-	entry, err := command.Encode(payload)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.index++
-	if err, failed := fsm.New(c.store).Apply(&raft.Log{Index: c.index, Data: entry}).(error); failed {
-		c.t.Fatal(err)
-	}
 }
 
 // add takes an authority in, the first of the cluster.
@@ -92,7 +79,7 @@ func (c *testCluster) take(a *pki.Authority) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	propose(c, fsm.AuthoritySet, &cluster.AuthorityRequest{
+	oneserver.Put(c.t, c, fsm.AuthoritySet, &cluster.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,
@@ -103,12 +90,12 @@ func (c *testCluster) take(a *pki.Authority) {
 // replace replaces the authority as the leader does.
 func (c *testCluster) replace() *pki.Authority {
 	c.t.Helper()
-	leader := authority.Signer{Rows: authority.RowsOf(c.store), Keys: c.ring, Now: time.Now}
+	leader := authority.Signer{Rows: authority.RowsOf(c.Store), Keys: c.ring, Now: time.Now}
 	next, err := leader.Next("global")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	propose(c, fsm.AuthoritySet, next)
+	oneserver.Put(c.t, c, fsm.AuthoritySet, next)
 	a, err := leader.Active()
 	if err != nil {
 		c.t.Fatal(err)
@@ -155,7 +142,7 @@ func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()
 	first := c.add()
-	err := c.signer(dir, c.store, c.ring).keep()
+	err := c.signer(dir, c.Store, c.ring).keep()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +174,7 @@ func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
 func TestSigner_ANewCertificateBeginsNoLaterThanTheFormer(t *testing.T) {
 	c := newCluster(t)
 	c.add()
-	s := c.signer(t.TempDir(), c.store, c.ring)
+	s := c.signer(t.TempDir(), c.Store, c.ring)
 	key, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -218,12 +205,12 @@ func TestSigner_OlderRowsDoNotReplaceTheCopy(t *testing.T) {
 	dir := t.TempDir()
 	c.add()
 	var snapshot bytes.Buffer
-	err := c.store.Save(&snapshot)
+	err := c.Store.Save(&snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := c.replace()
-	err = c.signer(dir, c.store, c.ring).keep()
+	err = c.signer(dir, c.Store, c.ring).keep()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +235,7 @@ func TestSigner_OlderRowsDoNotReplaceTheCopy(t *testing.T) {
 func TestSigner_NewerRowsReplaceTheCopy(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()
-	s := c.signer(dir, c.store, c.ring)
+	s := c.signer(dir, c.Store, c.ring)
 	c.add()
 	err := s.keep()
 	if err != nil {
@@ -275,7 +262,7 @@ func TestSigner_TheCopyIsOfNoUseWithoutTheKeyring(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()
 	a := c.add()
-	err := c.signer(dir, c.store, c.ring).keep()
+	err := c.signer(dir, c.Store, c.ring).keep()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +291,7 @@ func TestSigner_ADamagedCopyDoesNotHinderTheRows(t *testing.T) {
 	dir := t.TempDir()
 	a := c.add()
 	pkitest.Write(t, filepath.Join(dir, fileName), []byte("damaged"))
-	s := c.signer(dir, c.store, c.ring)
+	s := c.signer(dir, c.Store, c.ring)
 	cert, _, err := sign(t, s)
 	if err != nil {
 		t.Fatal(err)

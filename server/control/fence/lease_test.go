@@ -1,7 +1,6 @@
 package fence
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func (c *testCluster) underLease() {
 func (c *testCluster) freeAll(volume string) {
 	c.t.Helper()
 	var keys []structs.CSIClaimKey
-	for _, row := range csi.ClaimsByVolume(c.store.Read(), structs.DefaultNamespace, volume) {
+	for _, row := range csi.ClaimsByVolume(c.Store.Read(), structs.DefaultNamespace, volume) {
 		keys = append(keys, row.Key())
 	}
 	propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys})
@@ -52,7 +51,7 @@ func (c *testCluster) freeAll(volume string) {
 // leadLeases runs the loop of a leader.
 func (c *testCluster) leadLeases() (stop func()) {
 	loop := LeaseLoop{
-		Store:    c.store,
+		Store:    c.Store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
 		Now:      time.Now,
@@ -83,7 +82,7 @@ func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
 		c.down("n1")
 		c.wantReleased(cluster.GuardEndTime)
 		after(time.Hour)
-		runs := state.FenceRuns(c.store.Read(), "n1")
+		runs := state.FenceRuns(c.Store.Read(), "n1")
 		if len(runs) != 1 || runs[0].Kind != cluster.FenceByLease || runs[0].Released != 1 {
 			t.Errorf("the runs are %+v, want one for all that is guarded", runs)
 		}
@@ -132,7 +131,7 @@ func TestLeaseLoop_HoldsANodeThatIsUp(t *testing.T) {
 func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
 	virtual(t, func(t *testing.T, c *testCluster) {
 		c.underLease()
-		c.fail["LeaseProof"] = errors.New("no quorum")
+		c.Fail(structs.Unavailablef("no quorum"), fsm.LeaseProof.CommandInfo)
 		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
@@ -140,9 +139,7 @@ func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
 		if got := c.holds("n1"); got != "fenced held" {
 			t.Errorf("n1 holds %q", got)
 		}
-		c.mu.Lock()
-		delete(c.fail, "LeaseProof")
-		c.mu.Unlock()
+		c.Fail(nil, fsm.LeaseProof.CommandInfo)
 		c.wantReleased(0)
 	})
 }

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"berth/fsm"
@@ -21,6 +19,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,46 +27,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testCluster is a log with the state of the servers: n1 is down and has the volumes "fenced" and "held", for
 // which jobs wait at n2.
 type testCluster struct {
-	t     *testing.T
-	store *state.Store
-	fsm   *fsm.FSM
-	mu    sync.Mutex
-	index uint64
-	fail  map[string]error // of the log, by the name of the command
-}
-
-// Propose implements fsm.Proposer.
-func (c *testCluster) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := errors.Join(ctx.Err(), c.fail[fsm.CommandOf(entry).Name])
-	if err != nil {
-		return 0, nil, structs.Unavailablef("%w", err)
-	}
-	c.index++
-	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
+	t *testing.T
+	*oneserver.Log
 }
 
 func propose[P any](c *testCluster, command fsm.Command[P], p *P) {
 	c.t.Helper()
-	_, err := fsm.Propose(context.Background(), c, command, p)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, fault := range state.Check(c.store.Read()) {
+	oneserver.Put(c.t, c, command, p)
+	for _, fault := range state.Check(c.Store.Read()) {
 		c.t.Error(fault)
 	}
 }
 
 func newCluster(t *testing.T) *testCluster {
-	store := state.New()
-	c := &testCluster{
-		t:     t,
-		store: store,
-		fsm:   fsm.New(store),
-		index: 100,
-		fail:  map[string]error{},
-	}
+	c := &testCluster{t, oneserver.NewLog()}
 	propose(c, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Second})
 	for i := range 3 {
 		c.register(fmt.Sprint("n", i+1))
@@ -119,7 +92,7 @@ func (c *testCluster) use(volume, node string) {
 		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}},
 	}
 	propose(c, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	row := state.Job(c.store.Read(), job.Namespace, job.ID)
+	row := state.Job(c.Store.Read(), job.Namespace, job.ID)
 	propose(c, fsm.PlanApply, &structs.Plan{
 		JobModifyIndex: row.JobModifyIndex,
 		Eval: &structs.Evaluation{
@@ -143,7 +116,7 @@ func (c *testCluster) use(volume, node string) {
 // holds returns the volumes that a node holds.
 func (c *testCluster) holds(node string) string {
 	var held []string
-	for _, l := range state.LostClaims(c.store.Read(), node) {
+	for _, l := range state.LostClaims(c.Store.Read(), node) {
 		held = append(held, l.VolumeID)
 	}
 	slices.Sort(held)
@@ -152,7 +125,7 @@ func (c *testCluster) holds(node string) string {
 
 // runs returns the runs for n1: device, attempt, state and cause.
 func (c *testCluster) runs() (all []string) {
-	for _, r := range state.FenceRuns(c.store.Read(), "n1") {
+	for _, r := range state.FenceRuns(c.Store.Read(), "n1") {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", r.Device, r.Attempt, r.State, r.Cause)))
 	}
 	return all
@@ -173,7 +146,7 @@ func (c *testCluster) lead(devices ...*Device) (stop func()) {
 // leadParallel runs the loop of a leader that fences a number of nodes at once.
 func (c *testCluster) leadParallel(most int, devices ...*Device) (stop func()) {
 	loop := &Loop{
-		Store:       c.store,
+		Store:       c.Store,
 		Proposer:    c,
 		Logger:      hclog.NewNullLogger(),
 		Now:         time.Now,
@@ -213,7 +186,7 @@ func virtual(t *testing.T, test func(t *testing.T, c *testCluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		test(t, c)
-		for _, fault := range state.Check(c.store.Read()) {
+		for _, fault := range state.Check(c.Store.Read()) {
 			t.Error(fault)
 		}
 	})
@@ -313,13 +286,13 @@ func TestLoop_RetriesWithAGrowingDelay(t *testing.T) {
 		defer stop()
 		after(29 * time.Second)
 		c.wantRuns("a 1 failed agent", "b 1 failed agent")
-		if run := state.FenceRuns(c.store.Read(), "n1")[0]; run.Output != "no route" ||
+		if run := state.FenceRuns(c.Store.Read(), "n1")[0]; run.Output != "no route" ||
 			run.Reason != "the agent failed" || run.ExitCode != 1 || run.NextTry != 0 {
 			t.Errorf("the run is recorded as %+v", run)
 		}
 		var begun []time.Duration
 		for range 7 {
-			runs := state.FenceRuns(c.store.Read(), "n1")
+			runs := state.FenceRuns(c.Store.Read(), "n1")
 			next := time.Unix(0, runs[len(runs)-1].NextTry)
 			begun = append(begun, next.Sub(start).Round(10*time.Second))
 			after(time.Until(next) + 2*interval)
@@ -378,7 +351,7 @@ func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
 		defer stop()
 		after(2 * interval)
 		c.wantRuns("ipmi 1 failed leader-ended")
-		if runs := state.FenceRuns(c.store.Read(), "n3"); len(runs) != 1 {
+		if runs := state.FenceRuns(c.Store.Read(), "n3"); len(runs) != 1 {
 			t.Errorf("%d runs for n3, want one", len(runs))
 		}
 	})
@@ -402,14 +375,12 @@ func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
 func TestLoop_RecordsAProofWhenTheLogIsBack(t *testing.T) {
 	virtual(t, func(t *testing.T, c *testCluster) {
 		a := &agent{fence: succeeds}
-		c.fail["FenceEnd"] = errors.New("no quorum")
+		c.Fail(structs.Unavailablef("no quorum"), fsm.FenceEnd.CommandInfo)
 		stop := c.lead(power("ipmi", a))
 		defer stop()
 		after(time.Minute)
 		c.wantRuns("ipmi 1 running")
-		c.mu.Lock()
-		delete(c.fail, "FenceEnd")
-		c.mu.Unlock()
+		c.Fail(nil, fsm.FenceEnd.CommandInfo)
 		after(time.Minute)
 		c.wantRuns("ipmi 1 proved")
 		if a.runs != 1 {
@@ -421,7 +392,7 @@ func TestLoop_RecordsAProofWhenTheLogIsBack(t *testing.T) {
 func TestLoop_RunsNothingWithoutARecord(t *testing.T) {
 	virtual(t, func(t *testing.T, c *testCluster) {
 		a := &agent{fence: succeeds}
-		c.fail["FenceBegin"] = errors.New("no quorum")
+		c.Fail(structs.Unavailablef("no quorum"), fsm.FenceBegin.CommandInfo)
 		stop := c.lead(power("ipmi", a))
 		defer stop()
 		after(time.Minute)
@@ -447,7 +418,7 @@ func TestLoop_StopsForAnOperator(t *testing.T) {
 		if got := c.holds("n1"); got != "" || a.runs != 1 {
 			t.Errorf("n1 holds %q after %d runs", got, a.runs)
 		}
-		if state.FenceOrder(c.store.Read(), "n1") != nil {
+		if state.FenceOrder(c.Store.Read(), "n1") != nil {
 			t.Error("the order is left")
 		}
 	})
@@ -479,7 +450,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 				t.Errorf("%d at once: %d agents ran at once, want %d", parallel, most.Load(), want)
 			}
 			for _, id := range []string{"n1", "n2", "n3"} {
-				runs := state.FenceRuns(c.store.Read(), id)
+				runs := state.FenceRuns(c.Store.Read(), id)
 				if len(runs) == 0 || runs[0].State != cluster.FenceProved {
 					t.Errorf("%d at once: the runs of %s are %+v", parallel, id, runs)
 				}

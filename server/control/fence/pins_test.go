@@ -46,7 +46,7 @@ func (c *testCluster) pin(node string, pins map[string]string) {
 func (c *testCluster) step(device *fencing.Device) {
 	c.t.Helper()
 	l := &Loop{
-		Store:    c.store,
+		Store:    c.Store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
 		Now:      time.Now,
@@ -98,7 +98,7 @@ func TestLoop_ProvesNothingWithoutAPin(t *testing.T) {
 		c.pin("n1", pins)
 		c.step(device)
 		c.wantRuns("1 failed no-device")
-		reason := state.FenceRuns(c.store.Read(), "n1")[0].Reason
+		reason := state.FenceRuns(c.Store.Read(), "n1")[0].Reason
 		if !strings.Contains(reason, "covers its volumes: ipmi: "+want) {
 			t.Errorf("the reason is %q, want %q", reason, want)
 		}

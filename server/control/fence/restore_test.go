@@ -12,14 +12,10 @@ import (
 // restored makes the state of the servers one that was restored from a snapshot.
 func (c *testCluster) restored() {
 	c.t.Helper()
-	c.index++
-	err := c.store.Write(c.index, func(tx *state.WriteTx) error {
+	c.Write(c.t, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), time.Now().UnixNano())
 		return nil
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 // A node that was down in the snapshot may be up. It has not sent its first heartbeat when the loop begins.
