@@ -8,18 +8,17 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/telemetry"
 	"berth/state"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
 // dialectWorld is a state and its published values.
 type dialectWorld struct {
-	t     *testing.T
-	store *state.Store
-	raft  *endpointstest.FakeRaft
+	t *testing.T
+	*oneserver.Log
 }
 
 func newDialectWorld(t *testing.T, change func(*telemetry.Config)) *dialectWorld {
@@ -33,16 +32,12 @@ func newDialectWorld(t *testing.T, change func(*telemetry.Config)) *dialectWorld
 		t.Fatal(err)
 	}
 	t.Cleanup(sinks.Close)
-	store := state.New()
-	return &dialectWorld{t, store, &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100}}
+	return &dialectWorld{t, oneserver.NewLog()}
 }
 
 func put[P any](w *dialectWorld, c fsm.Command[P], payload *P) {
 	w.t.Helper()
-	_, err := fsm.Propose(w.t.Context(), w.raft, c, payload)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	oneserver.Put(w.t, w, c, payload)
 }
 
 // addJob stores a job with one group for each count, and an evaluation.
@@ -67,7 +62,7 @@ func (w *dialectWorld) addJob(j *structs.Job, eval *structs.Evaluation, groups .
 func (w *dialectWorld) values() (found map[string]float64, leftOut int) {
 	p := &DialectGauges{}
 	p.Gauges(func(telemetry.Gauge) { w.t.Error("there is a value before the first count") })
-	leftOut = p.Count(w.store.Read())
+	leftOut = p.Count(w.Store.Read())
 	found = map[string]float64{}
 	p.Gauges(func(g telemetry.Gauge) {
 		name := g.Name
@@ -113,7 +108,7 @@ func TestCount_TellsOfJobsEvaluationsAndNodes(t *testing.T) {
 		updates = append(updates, &structs.AllocClientUpdate{ID: id, ClientStatus: status})
 	}
 	put(w, fsm.PlanApply, &structs.Plan{
-		JobModifyIndex: state.Job(w.store.Read(), structs.DefaultNamespace, "web").JobModifyIndex,
+		JobModifyIndex: state.Job(w.Store.Read(), structs.DefaultNamespace, "web").JobModifyIndex,
 		Eval:           &structs.Evaluation{ID: "done", JobID: "web", Status: structs.EvalComplete},
 		Place:          place,
 	})

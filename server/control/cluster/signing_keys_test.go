@@ -12,44 +12,33 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/server/clock"
-	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // testCluster is a leader with a root key, whose loop runs in a bubble of virtual time.
 type testCluster struct {
-	t     *testing.T
-	store *state.Store
-	raft  *endpointstest.FakeRaft
+	t *testing.T
+	*oneserver.Log
 	ring  *keyring.Ring
 	roots int
 }
 
 func newCluster(t *testing.T) *testCluster {
-	store := state.New()
-	return &testCluster{
-		t:     t,
-		store: store,
-		raft:  &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100},
-		ring:  &keyring.Ring{},
-	}
+	return &testCluster{t: t, Log: oneserver.NewLog(), ring: &keyring.Ring{}}
 }
 
 func propose[P any](c *testCluster, command fsm.Command[P], payload *P) {
 	c.t.Helper()
-	_, err := fsm.Propose(c.t.Context(), c.raft, command, payload)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	oneserver.Put(c.t, c, command, payload)
 }
 
 // rotateRoot makes another root key, which this server opens.
@@ -80,8 +69,8 @@ func (c *testCluster) run() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		SigningKeyLoop{
-			Store:       c.store,
-			Proposer:    c.raft,
+			Store:       c.Store,
+			Proposer:    c,
 			Keys:        c.ring,
 			RotateAfter: idtoken.DefaultSettings().RotateAfter,
 			Logger:      hclog.NewNullLogger(),
@@ -97,7 +86,7 @@ func (c *testCluster) run() {
 // public is an answer with the public keys, as another party keeps it.
 func (c *testCluster) public() map[string]*access.SigningKey {
 	keys := map[string]*access.SigningKey{}
-	for k := range trust.SigningKeys(c.store.Read()) {
+	for k := range trust.SigningKeys(c.Store.Read()) {
 		keys[k.KeyID] = k
 	}
 	return keys
@@ -106,7 +95,7 @@ func (c *testCluster) public() map[string]*access.SigningKey {
 // token is an identity that the active key of an algorithm signs now, with the longest life.
 func (c *testCluster) token(algorithm string) string {
 	c.t.Helper()
-	key := trust.ActiveSigningKey(c.store.Read(), algorithm)
+	key := trust.ActiveSigningKey(c.Store.Read(), algorithm)
 	if key == nil {
 		c.t.Fatalf("no key of %s signs", algorithm)
 	}
@@ -168,7 +157,7 @@ func TestLoop_RotatesWithoutAGap(t *testing.T) {
 			fresh := kept[len(kept)-1]
 			for _, algorithm := range algorithms {
 				text := c.token(algorithm)
-				signed[trust.ActiveSigningKey(c.store.Read(), algorithm).KeyID] = true
+				signed[trust.ActiveSigningKey(c.Store.Read(), algorithm).KeyID] = true
 				err := verify(text, oldest)
 				if err != nil {
 					t.Fatalf("after %s: a new token of %s with a kept answer: %v", time.Since(begun), algorithm, err)
@@ -208,16 +197,16 @@ func TestLoop_ReplacesAnOldKey(t *testing.T) {
 		c := newCluster(t)
 		c.rotateRoot()
 		c.run()
-		first := trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID
+		first := trust.ActiveSigningKey(c.Store.Read(), access.KeyEdDSA).KeyID
 		age := idtoken.DefaultSettings().RotateAfter + access.KeyPublishTime
 		time.Sleep(age - time.Minute)
 		synctest.Wait()
-		if trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID != first {
+		if trust.ActiveSigningKey(c.Store.Read(), access.KeyEdDSA).KeyID != first {
 			t.Error("the key was replaced before its time")
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if trust.ActiveSigningKey(c.store.Read(), access.KeyEdDSA).KeyID == first {
+		if trust.ActiveSigningKey(c.Store.Read(), access.KeyEdDSA).KeyID == first {
 			t.Error("the key was not replaced")
 		}
 	})
@@ -230,9 +219,9 @@ func TestLoop_WaitsForTheRootKey(t *testing.T) {
 		c := newCluster(t)
 		c.run()
 		c.rotateRoot()
-		c.raft.Do(func() { c.raft.Proposed = structs.Unavailablef("no quorum") })
+		c.Fail(structs.Unavailablef("no quorum"))
 		time.Sleep(time.Minute)
-		c.raft.Do(func() { c.raft.Proposed = nil })
+		c.Fail(nil)
 		time.Sleep(2 * signingAfterFault)
 		synctest.Wait()
 		if len(c.public()) != len(algorithms) {
@@ -256,7 +245,7 @@ func TestLoop_WaitsUntilTheRootKeyIsOpen(t *testing.T) {
 		time.Sleep(2 * signingAfterFault)
 		synctest.Wait()
 		sealed := 0
-		for v := range trust.SealedValues(c.store.Read()) {
+		for v := range trust.SealedValues(c.Store.Read()) {
 			if v.Value.KeyID == "root-2" {
 				sealed++
 			}
@@ -274,8 +263,8 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 		c.rotateRoot()
 		row := &cluster.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
 		l := SigningKeyLoop{
-			Store:    c.store,
-			Proposer: c.raft,
+			Store:    c.Store,
+			Proposer: c,
 			Keys:     c.ring,
 			Clock: clock.New(func() boottime.Instant { return 0 },
 				func() *cluster.ClusterTime { return row }),

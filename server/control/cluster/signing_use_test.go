@@ -38,7 +38,7 @@ func (c *testCluster) end(id string) {
 
 func (c *testCluster) plan(jobID string, p *structs.Plan) {
 	c.t.Helper()
-	job := state.Job(c.store.Read(), "default", jobID)
+	job := state.Job(c.Store.Read(), "default", jobID)
 	p.Eval = endpointstest.EvalOf(job, structs.TriggerJobRegister, 1)
 	p.Eval.Status = structs.EvalComplete
 	p.JobModifyIndex = job.JobModifyIndex
@@ -66,8 +66,8 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 				Node: &structs.Node{ID: "n1", Name: "n1", Status: structs.NodeReady},
 			})
 			cl.run()
-			first := trust.ActiveSigningKey(cl.store.Read(), access.KeyEdDSA).KeyID
-			other := trust.ActiveSigningKey(cl.store.Read(), access.KeyRS256).KeyID
+			first := trust.ActiveSigningKey(cl.Store.Read(), access.KeyEdDSA).KeyID
+			other := trust.ActiveSigningKey(cl.Store.Read(), access.KeyRS256).KeyID
 			if c.edit != nil {
 				cl.place("a", c.edit)
 			}
@@ -83,7 +83,7 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 
 			time.Sleep(access.KeyKeepTime + time.Hour)
 			synctest.Wait()
-			has := func(id string) bool { return trust.SigningKey(cl.store.Read(), id) != nil }
+			has := func(id string) bool { return trust.SigningKey(cl.Store.Read(), id) != nil }
 			if has(first) != c.kept || has(other) {
 				t.Errorf("%s: the keys are kept: %t, %t; want %t, false", name, has(first), has(other), c.kept)
 			}

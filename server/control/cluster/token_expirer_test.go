@@ -9,33 +9,27 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/server/clock"
 	loops "berth/server/control/cluster"
+
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // tokenWorld is a leader with tokens.
 type tokenWorld struct {
-	t     *testing.T
-	store *state.Store
-	raft  *endpointstest.FakeRaft
+	t *testing.T
+	*oneserver.Log
 	begun time.Time
 }
 
 func newTokenWorld(t *testing.T) *tokenWorld {
-	store := state.New()
-	return &tokenWorld{
-		t:     t,
-		store: store,
-		raft:  &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100},
-		begun: time.Now(),
-	}
+	return &tokenWorld{t, oneserver.NewLog(), time.Now()}
 }
 
 func (w *tokenWorld) put(accessor string, life time.Duration) {
@@ -46,17 +40,14 @@ func (w *tokenWorld) put(accessor string, life time.Duration) {
 		Type:       access.TypeManagement,
 		ExpireTime: w.begun.Add(life).UnixNano(),
 	}}
-	_, err := fsm.Propose(w.t.Context(), w.raft, fsm.ACLTokenPut, change)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	oneserver.Put(w.t, w, fsm.ACLTokenPut, change)
 }
 
 func (w *tokenWorld) wantTokens(want int) {
 	w.t.Helper()
 	synctest.Wait()
 	got := 0
-	for range state.Tokens(w.store.Read()) {
+	for range state.Tokens(w.Store.Read()) {
 		got++
 	}
 	if got != want {
@@ -69,8 +60,8 @@ func (w *tokenWorld) run(at *clock.Cluster) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	expirer := loops.TokenExpirer{
-		Store:    w.store,
-		Proposer: w.raft,
+		Store:    w.Store,
+		Proposer: w,
 		Now:      time.Now,
 		Clock:    at,
 		Logger:   hclog.NewNullLogger(),
@@ -111,10 +102,10 @@ func TestExpirer_DeletesTokensAtTheirEnds(t *testing.T) {
 
 		time.Sleep(time.Hour - time.Second)
 		w.wantTokens(2)
-		w.raft.Do(func() { w.raft.Proposed = structs.Unavailablef("no quorum") })
+		w.Fail(structs.Unavailablef("no quorum"))
 		time.Sleep(2 * time.Second)
 		w.wantTokens(2)
-		w.raft.Do(func() { w.raft.Proposed = nil })
+		w.Fail(nil)
 		time.Sleep(2 * time.Second)
 		w.wantTokens(1)
 		time.Sleep(time.Hour)
