@@ -430,7 +430,7 @@ func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
 
 // tryPut proposes a command that may be rejected.
 func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
-	_, err := fsm.Propose(w.t.Context(), w, c, p)
+	_, err := fsm.Propose(w.t.Context(), w.log, c, p)
 	return err
 }
 

@@ -32,7 +32,7 @@ func TestAskedVolumes_OnACloudWithKillsAtEachStep(t *testing.T) {
 		jobs = 100
 	}
 	w := runCloud(t, cloudSeed(t), jobs)
-	t.Logf("%d steps, %d entries, %d volumes made, %d times full, kills %v", w.steps, w.index, w.cloud.made,
+	t.Logf("%d steps, %d entries, %d volumes made, %d times full, kills %v", w.steps, w.log.Len(), w.cloud.made,
 		w.cloud.full, w.kills)
 	for _, moment := range []string{
 		"before the call CreateVolume", "during the call CreateVolume", "after the call CreateVolume",

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
+	"berth/test/oneserver"
 )
 
 // cloudWorld is the servers with the nodes and a cloud, on one goroutine: so two runs of one seed are equal.
@@ -29,8 +29,7 @@ type cloudWorld struct {
 	*rand.Rand
 	Deps
 	t      *testing.T
-	fsm    *fsm.FSM
-	index  uint64
+	log    *oneserver.Log
 	ctx    context.Context // of the leadership
 	lose   context.CancelFunc
 	cloud  *cloud
@@ -57,18 +56,16 @@ type cloudCall struct {
 const cloudNodes = 12
 
 func newCloudWorld(t *testing.T, seed uint64, pool int64) *cloudWorld {
-	store := state.New()
 	w := &cloudWorld{
 		Rand:   rand.New(rand.NewPCG(seed, 1)),
 		t:      t,
-		fsm:    fsm.New(store),
-		index:  100,
+		log:    oneserver.NewLog(),
 		agents: map[string]*cloudAgent{},
 		kills:  map[string]int{},
 	}
 	w.cloud = newCloud(w, pool)
 	w.Deps = Deps{
-		Store:    store,
+		Store:    w.log.Store,
 		Proposer: w,
 		Nodes:    w,
 		Logger:   hclog.NewNullLogger(),
@@ -134,14 +131,13 @@ func (w *cloudWorld) Propose(ctx context.Context, entry []byte) (uint64, any, er
 	if ctx.Err() != nil || w.kill(killOdds, "before the entry "+name) {
 		return 0, nil, structs.Unavailablef("this server does not lead")
 	}
-	w.index++
-	answer := w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry})
-	w.note("entry %d: %s: %v", w.index, name, answer)
+	index, answer, err := w.log.Propose(ctx, entry)
+	w.note("entry %d: %s: %v", index, name, answer)
 	w.noteRows()
 	if w.kill(killOdds, "after the entry "+name) {
 		return 0, nil, structs.Timeoutf("the outcome is not known")
 	}
-	return w.index, answer, nil
+	return index, answer, err
 }
 
 // try proposes an entry that a killed leader may lose.
@@ -246,13 +242,13 @@ func (w *cloudWorld) noteRows() {
 	}
 	tx := w.Store.Read()
 	for a := range state.AllocsByJob(tx, structs.DefaultNamespace, job) {
-		if a.ModifyIndex == w.index {
+		if a.ModifyIndex == w.log.Index() {
 			w.note("allocation %s %s on %s: %s, %s, migrate %v", a.Name, structs.ShortID(a.ID), a.NodeID, a.DesiredStatus,
 				a.ClientStatus, a.Migrate)
 		}
 	}
 	for _, v := range w.volumesOf(job) {
-		if v.ModifyIndex == w.index {
+		if v.ModifyIndex == w.log.Index() {
 			w.note("volume %s: %s %s, %+v", v.ID, v.State, v.ExternalID, v.LastError)
 		}
 	}

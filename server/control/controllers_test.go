@@ -185,7 +185,7 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 				w.setAnswer(func(c nodeCall) (any, error) {
 					if first { // the call is made, its outcome not recorded
 						first = false
-						w.logDown(structs.Timeoutf("leadership lost"))
+						w.log.Fail(structs.Timeoutf("leadership lost"))
 					}
 					if c.method == createMethod {
 						return created("x"), nil
@@ -198,7 +198,7 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 				if n := len(w.called(name)); n != 1 {
 					t.Fatalf("%d calls, want 1: the outcome was not recorded, so the next attempt has to wait", n)
 				}
-				w.logDown(nil)
+				w.log.Fail(nil)
 				stop = w.runLoop("controllers")
 				defer stop()
 				synctest.Wait()
@@ -221,7 +221,7 @@ func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		w.setAnswer(func(nodeCall) (any, error) {
-			w.logDown(structs.Unavailablef("no quorum"))
+			w.log.Fail(structs.Unavailablef("no quorum"))
 			return created("x"), nil
 		})
 		stop := w.runLoop("controllers")
@@ -237,7 +237,7 @@ func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
 		w.setAnswer(func(nodeCall) (any, error) {
 			return created("x"), nil
 		})
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(time.Minute)
 		if w.volume("v").State != structs.VolumeReady {
 			t.Errorf("the volume is %s", w.volume("v").State)
@@ -308,9 +308,9 @@ func TestControllers_RecordOnceThatThereIsNoController(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
-		before := w.entryCount()
+		before := w.log.Len()
 		after(time.Hour)
-		if n := w.entryCount() - before; n != 0 {
+		if n := w.log.Len() - before; n != 0 {
 			t.Errorf("%d log entries in an hour of waiting", n)
 		}
 		if e := w.attachment("v", "n2").LastError; e == nil ||

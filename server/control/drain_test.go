@@ -17,8 +17,8 @@ func TestDrainLoop_MovesAllocationsAndEndsTheDrain(t *testing.T) {
 		stop := w.runLoop("drain")
 		defer stop()
 		after(time.Minute)
-		if w.entryCount() != 3 {
-			t.Errorf("%d entries, although no node drains", w.entryCount())
+		if w.log.Len() != 3 {
+			t.Errorf("%d entries, although no node drains", w.log.Len())
 		}
 		put(w, fsm.NodeDrain, &structs.NodeDrainRequest{
 			NodeID:       "n1",
@@ -150,11 +150,11 @@ func TestDrainLoop_TriesAgainAfterAnError(t *testing.T) {
 			DrainSpec:    &structs.DrainSpec{},
 			WriteOptions: now(),
 		})
-		w.logDown(unavailable())
+		w.log.Fail(unavailable())
 		stop := w.runLoop("drain")
 		defer stop()
 		after(10 * time.Second)
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(time.Second)
 		if last := state.Node(w.Store.Read(), "n1").LastDrain; last.Status != structs.DrainComplete {
 			t.Errorf("the drain is %s", last.Status)

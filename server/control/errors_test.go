@@ -315,9 +315,9 @@ func TestReaper_RecordsWhyANodeDoesNotRelease(t *testing.T) {
 		if e := claim.ReleaseError; e == nil || !strings.Contains(e.Message, "Unknown: no") || e.Attempts != 1 {
 			t.Fatalf("%+v", e)
 		}
-		before := w.entryCount()
+		before := w.log.Len()
 		after(time.Hour)
-		if n := w.entryCount() - before; n < 30 || n > 61 {
+		if n := w.log.Len() - before; n < 30 || n > 61 {
 			t.Errorf("%d entries in an hour for the same reason", n)
 		}
 		w.check()

@@ -86,7 +86,7 @@ func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.setAnswer(twoSteps(func(nodeCall) (any, error) {
-			w.logDown(structs.Timeoutf(
+			w.log.Fail(structs.Timeoutf(
 				"leadership lost")) // the call is made, its outcome not recorded
 			return done(nodeCall{})
 		}))
@@ -99,7 +99,7 @@ func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 			len(w.called(growMethod)) != 1 {
 			t.Fatalf("step is lost: %+v", w.volume("v"))
 		}
-		w.logDown(nil)
+		w.log.Fail(nil)
 		w.setAnswer(twoSteps(done))
 		stop = w.runLoop("controllers")
 		defer stop()

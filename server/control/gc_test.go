@@ -41,7 +41,7 @@ func TestCollection_KeepsAtMostSoManyRows(t *testing.T) {
 	collect := func() {
 		t.Helper()
 		c := garbage.Collection{Keep: keep, Now: time.Now()}
-		if _, err := c.Run(t.Context(), w.Store.Read(), w); err != nil {
+		if _, err := c.Run(t.Context(), w.Store.Read(), w.log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestCollection_KeepsAtMostSoManyJobs(t *testing.T) {
 		Node: time.Hour,
 		Rows: 3,
 	}, Now: time.Now()}
-	if _, err := c.Run(t.Context(), w.Store.Read(), w); err != nil {
+	if _, err := c.Run(t.Context(), w.Store.Read(), w.log); err != nil {
 		t.Fatal(err)
 	}
 	var left []string

@@ -85,9 +85,9 @@ func TestGrowth_StopsAtTheLargestSize(t *testing.T) {
 		if v.Capacity != 13<<30/10 || !strings.Contains(v.Grown.Fault, "largest size") {
 			t.Errorf("capacity %d, growth %+v", v.Capacity, v.Grown)
 		}
-		before := w.entryCount()
+		before := w.log.Len()
 		after(time.Hour)
-		if n := w.entryCount(); n != before {
+		if n := w.log.Len(); n != before {
 			t.Errorf("%d log entries although nothing changed", n-before)
 		}
 		w.check()
@@ -118,10 +118,10 @@ func TestGrowth_LeavesWhatNeedNotGrow(t *testing.T) {
 						}
 					})
 				}
-				before := w.entryCount()
+				before := w.log.Len()
 				defer w.runLoop("growth")()
 				after(time.Hour)
-				if n := w.entryCount(); n != before {
+				if n := w.log.Len(); n != before {
 					t.Errorf("%d log entries: %+v", n-before, w.volume("v"))
 				}
 			})
@@ -160,9 +160,9 @@ func TestGrowth_RecordsTheReasonThatHindersIt(t *testing.T) {
 					t.Fatalf("growth %+v, %d bytes", v.Grown, v.RequestedCapacityMin)
 				}
 
-				before := w.entryCount()
+				before := w.log.Len()
 				after(time.Hour)
-				if n := w.entryCount(); n != before {
+				if n := w.log.Len(); n != before {
 					t.Errorf("%d log entries although nothing changed", n-before)
 				}
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"berth/fsm"
@@ -20,6 +19,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,15 +27,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testEnv is a store with a log of one server and nodes that answer as the test demands.
 type testEnv struct {
 	Deps
-	t testing.TB
+	t       testing.TB
+	log     *oneserver.Log
+	offline bool // the plugin's controllers expand offline
 
 	mu      sync.Mutex
-	fsm     *fsm.FSM
-	index   uint64
-	entries int
-	down    error // of the log
-	offline bool  // the plugin's controllers expand offline
-
 	calls   []nodeCall
 	running map[string]int // by volume or plugin
 	most    map[string]int
@@ -49,11 +45,9 @@ type nodeCall struct {
 }
 
 func newTestEnv(t testing.TB) *testEnv {
-	store := state.New()
 	w := &testEnv{
 		t:       t,
-		fsm:     fsm.New(store),
-		index:   100,
+		log:     oneserver.NewLog(),
 		running: map[string]int{},
 		most:    map[string]int{},
 	}
@@ -67,8 +61,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		Node: 24 * time.Hour,
 	}
 	w.Deps = Deps{
-		Store:    store,
-		Proposer: w,
+		Store:    w.log.Store,
+		Proposer: w.log,
 		Nodes:    w,
 		Logger:   hclog.NewNullLogger(),
 		Config:   config,
@@ -76,33 +70,6 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	w.Leases = leases.New(w.Config.Leases, boottime.Monotonic())
 	return w
-}
-
-func (w *testEnv) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.down != nil {
-		return 0, nil, w.down
-	}
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{
-		Index: w.index,
-		Type:  raft.LogCommand,
-		Data:  entry,
-	}), nil
-}
-
-func (w *testEnv) logDown(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.down = err
-}
-
-func (w *testEnv) entryCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.entries
 }
 
 func (w *testEnv) Call(ctx context.Context, node, method string, req, resp any) error {
@@ -164,9 +131,7 @@ func (w *testEnv) setAnswer(fn func(c nodeCall) (any, error)) {
 
 func put[P any](w *testEnv, c fsm.Command[P], p *P) {
 	w.t.Helper()
-	if _, err := fsm.Propose(context.Background(), w, c, p); err != nil {
-		w.t.Fatalf("%s: %v", c.Name, err)
-	}
+	oneserver.Put(w.t, w.log, c, p)
 }
 
 // runLoop runs a loop until stop, which waits for its end.

@@ -31,7 +31,7 @@ type slowLog struct {
 
 func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if entry[0] != fsm.PlanApply.ID {
-		return l.testEnv.Propose(ctx, entry)
+		return l.log.Propose(ctx, entry)
 	}
 	p := new(structs.Plan)
 	if err := codec.Decode(entry[1:], p); err != nil {
@@ -42,7 +42,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	l.mu.Lock()
 	delete(l.plans, p.Eval.ID)
 	l.mu.Unlock()
-	index, answer, err := l.testEnv.Propose(ctx, entry)
+	index, answer, err := l.log.Propose(ctx, entry)
 	if e := l.eval(p.Eval.ID); e != nil && e.Status == structs.EvalPending {
 		l.mu.Lock()
 		l.rejected++

@@ -36,7 +36,7 @@ func (k *killer) step(ctx context.Context, do func()) (alive bool) {
 }
 
 func (k *killer) Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error) {
-	if !k.step(ctx, func() { index, answer, err = k.testEnv.Propose(ctx, entry) }) {
+	if !k.step(ctx, func() { index, answer, err = k.log.Propose(ctx, entry) }) {
 		return 0, nil, context.Canceled
 	}
 	return index, answer, err

@@ -75,14 +75,14 @@ func TestLeases_ThatEndTogetherShareAnEntry(t *testing.T) {
 			w.renew(id)
 			time.Sleep(time.Millisecond / 2)
 		}
-		before := w.entryCount()
+		before := w.log.Len()
 		after(time.Minute)
 		for n := range state.Nodes(w.Store.Read()) {
 			if n.Status != structs.NodeDown {
 				t.Fatalf("node %s is %s", n.ID, n.Status)
 			}
 		}
-		if n := w.entryCount() - before; n > 2 {
+		if n := w.log.Len() - before; n > 2 {
 			t.Errorf("%d log entries for leases that ended together", n)
 		}
 	})
@@ -94,9 +94,9 @@ func TestLeases_TakeANodeDownWhenTheLogIsBack(t *testing.T) {
 		stop := w.runLoop("leases")
 		defer stop()
 		synctest.Wait()
-		w.logDown(unavailable())
+		w.log.Fail(unavailable())
 		after(time.Minute)
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(2 * time.Second)
 		if w.status("n1") != structs.NodeDown {
 			t.Errorf("n1 is %s", w.status("n1"))
@@ -118,9 +118,9 @@ func TestGC_RunsAtItsInterval(t *testing.T) {
 		if state.Node(w.Store.Read(), "n1") == nil {
 			t.Fatal("deleted too early")
 		}
-		w.logDown(unavailable())
+		w.log.Fail(unavailable())
 		after(w.Config.GCInterval + time.Minute)
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(w.Config.GCInterval)
 		if state.Node(w.Store.Read(), "n1") != nil {
 			t.Error("node is kept long after it went down")
@@ -148,7 +148,7 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)
 		}
-		if n := w.entryCount(); n != 2 { // the configuration of the scheduler and the bound of leases
+		if n := w.log.Len(); n != 2 { // the configuration of the scheduler and the bound of leases
 			t.Errorf("%d log entries in an empty cluster, want 2", n)
 		}
 	})

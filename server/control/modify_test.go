@@ -100,7 +100,7 @@ func TestDuty_H16_C5_ModifyIsRepeatedUntilItHasAnOutcome(t *testing.T) {
 			case 1:
 				return &structs.Error{Kind: structs.KindNotFound, Code: "NotFound", Text: "no volume"}
 			case 2:
-				w.logDown(structs.Timeoutf("leadership lost")) // the call is made, its outcome not recorded
+				w.log.Fail(structs.Timeoutf("leadership lost")) // the call is made, its outcome not recorded
 			}
 			return nil
 		})
@@ -109,7 +109,7 @@ func TestDuty_H16_C5_ModifyIsRepeatedUntilItHasAnOutcome(t *testing.T) {
 		w.modifies(map[string]string{"iops": "200"})
 		after(time.Hour)
 		stop()
-		w.logDown(nil)
+		w.log.Fail(nil)
 
 		// The arguments stay while the plugin may still work.
 		v := aVolume("v", structs.VolumeReady)

@@ -134,9 +134,9 @@ func TestPeriodicLoop_GoesOnAfterALaunchInTheFuture(t *testing.T) {
 		w.addPeriodic("p", "* * * * *", anySchedule)
 		time.Sleep(330 * time.Second)
 		w.launchAt("p", time.Now().Add(30*time.Hour))
-		before := w.entryCount()
+		before := w.log.Len()
 		w.lead(20 * time.Second)
-		if n := w.entryCount() - before; n != 1 {
+		if n := w.log.Len() - before; n != 1 {
 			t.Errorf("the schedule goes on with %d entries", n)
 		}
 		w.lead(time.Minute)
@@ -209,14 +209,10 @@ func TestPeriodicLoop_RepeatsAFailedLaunch(t *testing.T) {
 		w := newTestEnv(t)
 		begin := time.Now()
 		w.addPeriodic("p", "* * * * *", anySchedule)
-		w.mu.Lock()
-		w.down = structs.Errorf(structs.KindUnavailable, "no leader")
-		w.mu.Unlock()
+		w.log.Fail(structs.Unavailablef("no leader"))
 		w.lead(62 * time.Second)
 		w.checkLaunches("p", begin)
-		w.mu.Lock()
-		w.down = nil
-		w.mu.Unlock()
+		w.log.Fail(nil)
 		w.lead(3 * time.Second)
 		w.checkLaunches("p", begin, 60)
 	})

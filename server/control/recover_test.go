@@ -18,16 +18,10 @@ import (
 // restored marks the state as one that was restored.
 func (w *testEnv) restored() {
 	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.index++
-	err := w.Store.Write(w.index, func(tx *state.WriteTx) error {
+	w.log.Write(w.t, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func (w *testEnv) accounted(nodes ...string) {
@@ -148,8 +142,7 @@ func (w *testEnv) wentBackTo(saved []byte) *testEnv {
 	if err := back.Store.Load(bytes.NewReader(saved)); err != nil {
 		w.t.Fatal(err)
 	}
-	back.index = w.index + 1
-	err := back.Store.Write(back.index, func(tx *state.WriteTx) error {
+	err := back.Store.Write(w.log.Index()+1, func(tx *state.WriteTx) error {
 		state.Recover(tx, w.Store.Read(), time.Now().UnixNano())
 		return nil
 	})

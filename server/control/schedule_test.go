@@ -170,7 +170,7 @@ func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, erro
 	if entry[0] == fsm.PlanApply.ID {
 		return 0, nil, structs.Invalidf("%s is too large", fsm.CommandOf(entry).Name)
 	}
-	return l.testEnv.Propose(ctx, entry)
+	return l.log.Propose(ctx, entry)
 }
 
 func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
@@ -220,11 +220,11 @@ func TestSchedule_RepeatsARejectedPlanWithBackoff(t *testing.T) {
 func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addEval(&structs.Evaluation{ID: "e1"})
-		w.logDown(unavailable())
+		w.log.Fail(unavailable())
 		stop := w.schedule(completes)
 		defer stop()
 		after(10 * time.Minute)
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(time.Minute)
 		if e := w.eval("e1"); e.Status != structs.EvalComplete {
 			t.Errorf("evaluation is %s: %s", e.Status, e.StatusDescription)
@@ -278,7 +278,7 @@ func TestSchedule_ContinuesAnUpdateAfterAChangeOfTheLeader(t *testing.T) {
 		defer stop()
 		updated(6)
 		after(time.Hour)
-		if n := w.entryCount(); n != 6+2+1+1+1+1 {
+		if n := w.log.Len(); n != 6+2+1+1+1+1 {
 			t.Errorf("%d entries: two jobs on six nodes need one plan, then one for each batch", n)
 		}
 		w.check()

@@ -55,11 +55,11 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Config.Scheduler.SchedulerAlgorithm = cluster.AlgorithmSpread
-		w.logDown(structs.Unavailablef("no quorum"))
+		w.log.Fail(structs.Unavailablef("no quorum"))
 		stop := start(w.firstConfig().Run)
 		defer stop()
 		after(time.Minute)
-		w.logDown(nil)
+		w.log.Fail(nil)
 		after(time.Minute)
 		if got := w.schedulerConfig(); got.SchedulerAlgorithm != cluster.AlgorithmSpread || got.ModifyIndex == 0 {
 			t.Errorf("got %+v after the log is back", got)

@@ -33,9 +33,9 @@ func TestSnapshotSchedule_WritesNothingWhileItIsPaused(t *testing.T) {
 			ScheduleName: "s", Paused: true, WriteOptions: now(),
 		})
 		defer w.runLoop("snapshot_schedules")()
-		before := w.entryCount()
+		before := w.log.Len()
 		after(10 * time.Hour)
-		if n := w.entryCount() - before; n != 0 {
+		if n := w.log.Len() - before; n != 0 {
 			t.Errorf("%d entries, also rejected ones, of a paused schedule", n)
 		}
 	})
@@ -58,14 +58,14 @@ func TestSnapshotSchedule_SkipsTimesForAReasonThatLasts(t *testing.T) {
 				if c.unable {
 					w.takesNoSnapshots("n1")
 				}
-				before := w.entryCount()
+				before := w.log.Len()
 				defer w.runLoop("snapshot_schedules")()
 				after(10*time.Hour + time.Minute)
 				w.wantScheduled(c.taken...)
 				if s := w.scheduleRow(); !strings.Contains(s.LastError, c.reason) {
 					t.Errorf("the row is %+v", s)
 				}
-				if n := w.entryCount() - before; n != c.entries {
+				if n := w.log.Len() - before; n != c.entries {
 					t.Errorf("%d entries, want %d", n, c.entries)
 				}
 			})

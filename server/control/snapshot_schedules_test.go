@@ -89,9 +89,9 @@ func TestSnapshotSchedule_SleepsUntilTheNextTime(t *testing.T) {
 		w.withSchedule(func(s *storage.SnapshotSchedule) { s.KeepFor = 48 * time.Hour })
 		defer w.runLoop("snapshot_schedules")()
 		after(time.Minute)
-		before := w.entryCount()
+		before := w.log.Len()
 		after(58 * time.Minute)
-		if n := w.entryCount() - before; n != 0 {
+		if n := w.log.Len() - before; n != 0 {
 			t.Errorf("%d entries before the first time", n)
 		}
 	})
@@ -168,7 +168,7 @@ type dyingLeader struct {
 func (l *dyingLeader) Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error) {
 	defer l.die()
 	if !l.before {
-		index, answer, err = l.testEnv.Propose(ctx, entry)
+		index, answer, err = l.log.Propose(ctx, entry)
 	}
 	if l.lost {
 		return 0, nil, structs.Timeoutf("leadership lost")
@@ -195,12 +195,12 @@ func TestSnapshotSchedule_SkipsAVolumeThatIsAwayWithOneEntry(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.withSchedule(func(s *storage.SnapshotSchedule) { s.VolumeID = "later" })
 		defer w.runLoop("snapshot_schedules")()
-		before := w.entryCount()
+		before := w.log.Len()
 		after(10*time.Hour + 30*time.Minute)
 		if s := w.scheduleRow(); !strings.Contains(s.LastError, `no volume "later"`) {
 			t.Errorf("the row is %+v", s)
 		}
-		if n := w.entryCount() - before; n != 1 {
+		if n := w.log.Len() - before; n != 1 {
 			t.Errorf("%d entries for the same reason", n)
 		}
 
@@ -234,10 +234,10 @@ func TestSnapshotSchedule_GoesOnAfterATimeInTheFuture(t *testing.T) {
 		after(3*time.Hour + 30*time.Minute)
 		w.runAt(time.Now().Add(300 * day))
 		defer w.runLoop("snapshot_schedules")()
-		before := w.entryCount()
+		before := w.log.Len()
 		after(29 * time.Minute)
 		w.wantScheduled()
-		if n := w.entryCount() - before; n != 1 || w.scheduleRow().LastError != "r" {
+		if n := w.log.Len() - before; n != 1 || w.scheduleRow().LastError != "r" {
 			t.Errorf("%d entries, and the row is %+v", n, w.scheduleRow())
 		}
 		after(2 * time.Minute)

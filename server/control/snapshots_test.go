@@ -263,7 +263,7 @@ func TestDuty_I12_AVolumeStaysWhileItsFailedSnapshotMayExist(t *testing.T) {
 		defer stop()
 		after(time.Minute)
 		deletion := &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: now()}
-		_, err := fsm.Propose(t.Context(), w, fsm.VolumeDelete, deletion)
+		_, err := fsm.Propose(t.Context(), w.log, fsm.VolumeDelete, deletion)
 		if !structs.IsKind(err, structs.KindPrecondition) ||
 			!strings.Contains(err.Error(), "berth volume snapshot delete s") {
 			t.Errorf("the deletion of the volume: %v", err)

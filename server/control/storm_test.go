@@ -34,6 +34,7 @@ type storm struct {
 	volumes, allocs int
 	running         map[string]string // allocations and their nodes
 	stop            func()
+	down            error // of the log
 }
 
 func (s *storm) node() string {
@@ -60,7 +61,8 @@ func (s *storm) step() {
 		s.stop()
 		s.stop = s.runLoops([]int{1, 3, workqueue.KeptChanges}[s.IntN(3)])
 	case 9:
-		s.logDown([]error{nil, unavailable()}[s.IntN(2)])
+		s.down = []error{nil, unavailable()}[s.IntN(2)]
+		s.log.Fail(s.down)
 	case 10:
 		var saved bytes.Buffer
 		if err := s.Store.Save(&saved); err != nil {
@@ -71,19 +73,16 @@ func (s *storm) step() {
 		}
 	default:
 		id := fmt.Sprint("v", s.IntN(s.volumes+1))
-		_, _ = fsm.Propose(s.t.Context(), s.testEnv, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id})
+		_, _ = fsm.Propose(s.t.Context(), s.log, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id})
 	}
 	after(time.Duration(s.IntN(4)) * time.Second)
 }
 
 // try runs a step that needs the log.
 func (s *storm) try(do func()) {
-	s.mu.Lock()
-	was := s.down
-	s.down = nil
-	s.mu.Unlock()
+	s.log.Fail(nil)
 	do()
-	s.logDown(was)
+	s.log.Fail(s.down)
 }
 
 func (s *storm) claim() {
@@ -129,7 +128,8 @@ func (s *storm) end() {
 
 // calm makes the log and all nodes ready, and waits for the end of all steps.
 func (s *storm) calm() {
-	s.logDown(nil)
+	s.down = nil
+	s.log.Fail(nil)
 	s.setAnswer(s.answered)
 	for i := range 4 {
 		put(s.testEnv, fsm.NodeStatus, &structs.NodeStatusUpdate{

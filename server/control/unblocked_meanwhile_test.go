@@ -19,7 +19,7 @@ type unblocksAfter struct {
 }
 
 func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
-	index, answer, err := p.testEnv.Propose(ctx, entry)
+	index, answer, err := p.log.Propose(ctx, entry)
 	if p.left > 0 {
 		p.left--
 		p.unblock()

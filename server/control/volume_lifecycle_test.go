@@ -20,10 +20,11 @@ import (
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/nodecalls"
+	"berth/test/oneserver"
 )
 
-// soleServer makes the log of a testEnv the Raft of a cluster of one server.
-type soleServer struct{ *testEnv }
+// soleServer makes a log the Raft of a cluster of one server.
+type soleServer struct{ *oneserver.Log }
 
 func (a soleServer) Leader() (string, bool, bool, time.Duration) {
 	return "me", true, true, 0
@@ -91,7 +92,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w.Nodes = nodes
 	e := endpoints.New(core.Deps{
 		Store:  w.Store,
-		Raft:   soleServer{w},
+		Raft:   soleServer{w.log},
 		Leases: w.Leases,
 		Nodes:  nodes,
 		Logger: hclog.NewNullLogger(),
