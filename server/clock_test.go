@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/boottime"
@@ -19,21 +18,15 @@ import (
 	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // keptCluster is a state with the cluster time, and wall clocks that a test sets.
 type keptCluster struct {
-	store *state.Store
-	fsm   *fsm.FSM
-	index uint64
+	*oneserver.Log
 	ahead atomic.Int64 // of the wall clock of the leader
 	agree atomic.Bool
 	delay atomic.Int64 // of the answers of the others
-}
-
-func (c *keptCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	c.index++
-	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // clocks are those of a leader and of two other servers.
@@ -53,10 +46,10 @@ func (c *keptCluster) clocks() []*cluster.ServerClock {
 // lead begins a leadership.
 func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 	now = clock.New(boottime.Monotonic(), func() *cluster.ClusterTime {
-		return clustertime.Of(c.store.Read())
+		return clustertime.Of(c.Store.Read())
 	})
 	k := Keeper{
-		Store:      c.store,
+		Store:      c.Store,
 		Clock:      now,
 		Proposer:   c,
 		Wall:       func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
@@ -74,8 +67,7 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 
 func TestKeeper_FollowsClocksThatWereSetAfterTheQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
-		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
+		c := &keptCluster{Log: oneserver.NewLog()}
 		c.agree.Store(true)
 		_, stop := c.lead()
 		pass := func(d time.Duration) {
@@ -117,8 +109,7 @@ func TestKeeper_FollowsClocksThatWereSetAfterTheQuarantine(t *testing.T) {
 // A server that does not answer does not slow the cluster time down, also while the leader's clock is wrong.
 func TestKeeper_CountsTheTimeOfItsQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
-		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
+		c := &keptCluster{Log: oneserver.NewLog()}
 		now, stop := c.lead()
 		defer stop()
 		c.delay.Store(int64(5 * time.Second))
@@ -133,14 +124,13 @@ func TestKeeper_CountsTheTimeOfItsQuestions(t *testing.T) {
 // The servers whose clocks differ are in the state, also while the next leader has not asked them yet.
 func TestKeeper_NamesServersWhoseClocksDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
-		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
+		c := &keptCluster{Log: oneserver.NewLog()}
 		_, stop := c.lead()
 		defer func() { stop() }()
 		check := func(when string, want ...string) {
 			t.Helper()
 			var got []string
-			for _, w := range clustertime.Wrong(store.Read()) {
+			for _, w := range clustertime.Wrong(c.Store.Read()) {
 				got = append(got, w.Server+" is "+w.String())
 			}
 			if !slices.Equal(got, want) {

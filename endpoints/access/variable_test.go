@@ -2,13 +2,10 @@ package access
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/keyring"
@@ -17,6 +14,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/defaults"
+	"berth/test/oneserver"
 )
 
 // secret is a value that no log entry, no list and no text may have.
@@ -26,35 +24,26 @@ const secret = "canary-hunter2"
 type variableWorld struct {
 	Variables
 	t       *testing.T
-	fsm     *fsm.FSM
-	index   uint64
-	log     bytes.Buffer
-	deposed error
+	log     *leaderLog
 	renewed int
 	onRenew func() error
 }
 
+// leaderLog is the log of a server that leads, unless it is deposed.
+type leaderLog struct {
+	*oneserver.Log
+	deposed error
+}
+
+func (l *leaderLog) VerifyLeader() error { return l.deposed }
+
 func newVariableWorld(t *testing.T) *variableWorld {
-	store := state.New()
-	w := &variableWorld{t: t, fsm: fsm.New(store), index: 10}
-	w.Variables = Variables{Store: store, Raft: w, Keys: &keyring.Ring{}, Locks: w}
+	w := &variableWorld{t: t, log: &leaderLog{Log: oneserver.NewLog()}}
+	w.Variables = Variables{Store: w.log.Store, Raft: w.log, Keys: &keyring.Ring{}, Locks: w}
 	keyringtest.Use(t, w.Keys, "k1")
-	_, err := fsm.Propose(t.Context(), w, fsm.RootKeyAdd, keyringtest.Row("k1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.log.Reset()
+	oneserver.Put(t, w.log, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	return w
 }
-
-// Propose applies an entry at once.
-func (w *variableWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.index++
-	w.log.Write(entry)
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
-}
-
-func (w *variableWorld) VerifyLeader() error { return w.deposed }
 
 func (w *variableWorld) Renew(*access.Variable) error {
 	w.renewed++
@@ -126,7 +115,7 @@ func wantKind(t *testing.T, err error, kind structs.Kind) {
 func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 	w := newVariableWorld(t)
 	written := w.apply(set("app/db")).Variable
-	if written.Items["password"] != secret || written.ModifyIndex != w.index || written.CreateTime != 7e9 {
+	if written.Items["password"] != secret || written.ModifyIndex != w.log.Index() || written.CreateTime != 7e9 {
 		t.Errorf("got the items of %+v", written.VariableMetadata)
 	}
 	read, err := w.get(&access.VariableGetRequest{Path: "app/db"})
@@ -136,7 +125,8 @@ func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 
 	shown := fmt.Sprintf("%v %+v %#v %s", set("x"), *read, read.Items, written.Items)
 	row := fmt.Sprintf("%+v", state.Variable(w.Store.Read(), "default", "app/db"))
-	if strings.Contains(w.log.String()+shown+row, secret) {
+	log := string(bytes.Join(w.log.Entries(), nil))
+	if strings.Contains(log+shown+row, secret) {
 		t.Error("the log, or a text, has a value")
 	}
 }
@@ -144,12 +134,13 @@ func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 func TestApply_NeedsARootKey(t *testing.T) {
 	w := newVariableWorld(t)
 	w.Keys.Remove("k1")
+	before := w.log.Len()
 	_, err := w.tryApply(set("a"))
 	wantKind(t, err, structs.KindPrecondition)
 	if err == nil || !strings.Contains(err.Error(), "berth operator root keyring init") {
 		t.Errorf("got %v", err)
 	}
-	if w.log.Len() > 0 {
+	if w.log.Len() > before {
 		t.Error("something was proposed")
 	}
 }
@@ -250,25 +241,23 @@ func (w *variableWorld) addAlloc(job *structs.Job) {
 
 func must[P any](w *variableWorld, c fsm.Command[P], p *P) {
 	w.t.Helper()
-	_, err := fsm.Propose(w.t.Context(), w, c, p)
-	if err != nil {
-		w.t.Fatalf("%s: %v", c.Name, err)
-	}
+	oneserver.Put(w.t, w.log, c, p)
 }
 
 // TestRenew_WritesNothing: a renewal needs the lock, and a leader that still leads.
 func TestRenew_WritesNothing(t *testing.T) {
 	w := newVariableWorld(t)
 	id := w.apply(&access.VariableApplyRequest{Op: access.VariableAcquire, Path: "a"}).Variable.Lock.ID
-	before := w.index
+	before := w.log.Len()
 	renew := func(id string) (*access.VariableRenewResponse, error) {
 		resp := &access.VariableRenewResponse{}
 		_, err := w.Variables.Renew(t.Context(), &access.VariableRenewRequest{Path: "a", LockID: id}, resp)
 		return resp, err
 	}
 	resp, err := renew(id)
-	if err != nil || resp.Variable == nil || resp.Variable.Lock.ID != id || w.renewed != 1 || w.index != before {
-		t.Errorf("got %+v, %v, and %d entries", resp, err, w.index-before)
+	entries := w.log.Len() - before
+	if err != nil || resp.Variable == nil || resp.Variable.Lock.ID != id || w.renewed != 1 || entries != 0 {
+		t.Errorf("got %+v, %v, and %d entries", resp, err, entries)
 	}
 	for _, other := range []string{"", "x"} {
 		resp, err = renew(other)
@@ -277,12 +266,12 @@ func TestRenew_WritesNothing(t *testing.T) {
 		}
 	}
 
-	w.deposed = structs.NotServedf("another server leads")
+	w.log.deposed = structs.NotServedf("another server leads")
 	_, err = renew(id)
 	wantKind(t, err, structs.KindUnavailable)
-	w.deposed = nil
+	w.log.deposed = nil
 	w.onRenew = func() error { // the lock ends between the look at its row and the renewal
-		_, err := fsm.Propose(t.Context(), w, fsm.VariableLockExpire,
+		_, err := fsm.Propose(t.Context(), w.log, fsm.VariableLockExpire,
 			&access.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
 		return err
 	}

@@ -2,13 +2,11 @@ package join
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/keyring"
@@ -19,23 +17,19 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // alone is the only server of a cluster.
 type alone struct {
 	leading
-	store *state.Store
-}
-
-func (a alone) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	index := a.store.Index() + 1
-	return index, fsm.New(a.store).Apply(&raft.Log{Index: index, Data: entry}), nil
+	*oneserver.Log
 }
 
 // signingAlone returns a server whose cluster has an authority.
 func signingAlone(t *testing.T, logger hclog.Logger) Signing {
 	t.Helper()
-	store := state.New()
+	log := oneserver.NewLog()
 	ring := &keyring.Ring{}
 	keyringtest.Use(t, ring, "k")
 	a := pkitest.New(t, "global")
@@ -48,7 +42,7 @@ func signingAlone(t *testing.T, logger hclog.Logger) Signing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = store.Write(1, func(tx *state.WriteTx) error {
+	log.Write(t, func(tx *state.WriteTx) error {
 		err := trust.RootKeyAdd(tx, keyringtest.Row("k"))
 		if err == nil {
 			err = trust.AuthoritySet(tx, &cluster.AuthorityRequest{
@@ -59,18 +53,15 @@ func signingAlone(t *testing.T, logger hclog.Logger) Signing {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return Signing{
 		Signer: authority.Signer{
-			Rows:   authority.RowsOf(store),
+			Rows:   authority.RowsOf(log.Store),
 			Keys:   ring,
 			Now:    time.Now,
-			Agreed: authority.AgreedOf(store, time.Now),
+			Agreed: authority.AgreedOf(log.Store, time.Now),
 		},
-		Store:  store,
-		Leader: alone{store: store},
+		Store:  log.Store,
+		Leader: alone{Log: log},
 		Region: "global",
 		Logger: logger,
 	}

@@ -9,24 +9,21 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/mvcc"
-	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/oneserver"
 )
 
 // world is a Releaser before a state without rows, or with the node n1.
 type world struct {
 	*Releaser
-	t       *testing.T
-	fsm     *fsm.FSM
-	index   uint64
-	entries int
-	called  []string
+	t      *testing.T
+	log    *oneserver.Log
+	called []string
 	// mounts are the mounts of the node; silent makes it answer nothing.
 	mounts []string
 	stuck  bool // the plugin of the node does not unmount
@@ -34,24 +31,16 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	store := state.New()
-	w := &world{t: t, fsm: fsm.New(store), index: 10}
+	w := &world{t: t, log: oneserver.NewLog()}
 	w.Releaser = &Releaser{
-		Store:  store,
-		Raft:   w,
+		Store:  w.log.Store,
+		Raft:   w.log,
 		Nodes:  w,
 		Logger: hclog.NewNullLogger(),
 
 		MayAssert: func(context.Context) error { return nil },
 	}
 	return w
-}
-
-// Propose applies an entry at once.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.index++
-	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // Call is a call to the node.
@@ -71,11 +60,7 @@ func (w *world) Call(_ context.Context, _, method string, _, resp any) error {
 func (w *world) addNode() {
 	w.t.Helper()
 	node := &structs.Node{ID: "n1", SecretID: "s", Name: "one", Status: structs.NodeReady, Datacenter: "dc1"}
-	_, err := fsm.Propose(w.t.Context(), w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.entries = 0
+	oneserver.Put(w.t, w.log, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 }
 
 // orphan is a granted claim. The tests choose which of the rows it names exist.
@@ -125,7 +110,7 @@ func (w *world) load(c *structs.CSIClaim, volumes ...*structs.CSIVolume) {
 func (w *world) loadTables(tables []mvcc.AnyTable, fill func(tx *mvcc.WriteTx) error) {
 	w.t.Helper()
 	db := mvcc.Open(&mvcc.Schema{Tables: tables})
-	err := db.Write(w.index, fill)
+	err := db.Write(w.log.Index(), fill)
 	var file bytes.Buffer
 	if err == nil {
 		err = db.Save(&file)
@@ -146,6 +131,7 @@ func (w *world) release(force, dryRun bool) (*structs.VolumeClaimReleaseResponse
 	if force && !dryRun {
 		call = w.ForceClaim
 	}
+	before := w.log.Len()
 	resp := &structs.VolumeClaimReleaseResponse{}
 	_, err := call(w.t.Context(), &structs.VolumeClaimReleaseRequest{
 		VolumeID: "v",
@@ -156,8 +142,8 @@ func (w *world) release(force, dryRun bool) (*structs.VolumeClaimReleaseResponse
 	}, resp)
 	isHeld := csi.Claim(w.Store.Read(), "default", "v", "a1") != nil
 	wantHeld := err != nil || dryRun
-	if isHeld != wantHeld || wantHeld != (w.entries == 0) {
-		w.t.Errorf("answered %+v, %v; the claim is there: %t, with %d entries", resp, err, isHeld, w.entries)
+	if isHeld != wantHeld || wantHeld != (w.log.Len() == before) {
+		w.t.Errorf("answered %+v, %v; the claim is there: %t, with %d entries", resp, err, isHeld, w.log.Len()-before)
 	}
 	return resp, err
 }
@@ -344,7 +330,7 @@ func (w *world) wantReleased(what string, err error, conflict bool, says string)
 // A request about a volume that was deleted and made anew since then calls no node of the new one.
 func TestDetach_IsAboutTheVolumeThatWasSeen(t *testing.T) {
 	volume := &structs.CSIVolume{Namespace: "default", ID: "v", PluginID: "p"}
-	const made = 10 // the index of a world
+	made := newWorld(t).log.Index() // of what load puts into a world
 	const says = "was deleted and made anew"
 	for _, created := range []uint64{0, made, made - 1} {
 		w := newWorld(t)

@@ -18,6 +18,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // done is a change of Raft that has succeeded.
@@ -95,18 +96,18 @@ func (f *fakeRaft) LeadershipTransferToServer(raft.ServerID, raft.ServerAddress)
 // world is an autopilot with its surroundings. Server s1 leads.
 type world struct {
 	*Autopilot
+	log    *oneserver.Log
 	raft   *fakeRaft
 	mu     sync.Mutex
 	seen   []Member
 	left   []string
-	closed bool // the log takes no entry
 	silent bool // no server answers
 	// settings are those that the servers tell, by their IDs.
 	settings map[string]map[string]string
 }
 
 func newWorld(servers ...Member) *world {
-	w := &world{raft: &fakeRaft{}, seen: servers}
+	w := &world{log: oneserver.NewLog(), raft: &fakeRaft{}, seen: servers}
 	for _, m := range servers {
 		w.raft.servers = append(w.raft.servers, raft.Server{
 			ID:      raft.ServerID(m.ID),
@@ -119,8 +120,8 @@ func newWorld(servers ...Member) *world {
 		ID:         "s1",
 		Raft:       w.raft,
 		Members:    func() []Member { w.mu.Lock(); defer w.mu.Unlock(); return slices.Clone(w.seen) },
-		Store:      state.New(),
-		Proposer:   w,
+		Store:      w.log.Store,
+		Proposer:   w.log,
 		Ask:        w.ask,
 		ForceLeave: w.forceLeave,
 		First:      first,
@@ -128,18 +129,6 @@ func newWorld(servers ...Member) *world {
 		Logger:     hclog.NewNullLogger(),
 	})
 	return w
-}
-
-// Propose applies an entry at once (fsm.Proposer).
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return 0, nil, structs.Unavailablef("no quorum")
-	}
-	index := w.Store.Index() + 1
-	answer := fsm.New(w.Store).Apply(&raft.Log{Index: index, Type: raft.LogCommand, Data: entry})
-	return index, answer, nil
 }
 
 func (w *world) ask(_ context.Context, address string) (*cluster.RaftStats, error) {
@@ -206,7 +195,7 @@ func (w *world) set(t *testing.T, change func(*cluster.AutopilotConfig)) {
 	t.Helper()
 	c := cluster.DefaultAutopilotConfig()
 	change(&c)
-	_, err := fsm.Propose(t.Context(), w, fsm.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: c})
+	_, err := fsm.Propose(t.Context(), w.log, fsm.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +382,7 @@ func TestRun_CountsOnlyVotersAsMajority(t *testing.T) {
 func TestRun_StoresItsConfigurationOnceTheLogTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(members("s1")...)
-		w.closed = true
+		w.log.Fail(structs.Unavailablef("no quorum"))
 		w.start(t)
 		after(time.Minute)
 		got := state.AutopilotConfig(w.Store.Read())
@@ -403,9 +392,7 @@ func TestRun_StoresItsConfigurationOnceTheLogTakesIt(t *testing.T) {
 		if health, err := w.Health(); err != nil || !health.Healthy {
 			t.Errorf("before it is stored the health is %+v, %v", health, err)
 		}
-		w.mu.Lock()
-		w.closed = false
-		w.mu.Unlock()
+		w.log.Fail(nil)
 		after(time.Minute)
 		got = state.AutopilotConfig(w.Store.Read())
 		if got.MaxTrailingLogs != 10 || got.ModifyIndex == 0 {

@@ -108,7 +108,7 @@ func TestHealth_NamesClocksThatDiffer(t *testing.T) {
 			if row := clustertime.Of(w.Store.Read()); row != nil {
 				p.RowIndex = row.ModifyIndex
 			}
-			_, err := fsm.Propose(t.Context(), w, fsm.ClusterTimeSet, p)
+			_, err := fsm.Propose(t.Context(), w.log, fsm.ClusterTimeSet, p)
 			if err != nil {
 				t.Fatal(err)
 			}
