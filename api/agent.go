@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 
-	"berth/api/archives"
 	"berth/internal/keyring"
 	"berth/structs"
 	"berth/structs/access"
@@ -299,7 +298,7 @@ func serveSnapshot(c *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.Ctx(), c.Token(), w) })
+	spool, err := SpoolArchive(func(w io.Writer) error { return c.Agent.SnapshotSave(c.Ctx(), c.Token(), w) })
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +321,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer closeBody(resp)
-	return archives.Receive(w, resp.Body, resp.Header.Get("Digest"))
+	return ReceiveArchive(w, resp.Body, resp.Header.Get("Digest"))
 }
 
 var snapshotRestore = NewEndpoint[struct{}](Put, "/v1/operator/snapshot",

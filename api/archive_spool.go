@@ -1,6 +1,7 @@
+package api
+
 // Package archives has the two ends of a transfer of an archive of the state over HTTP. The digest of an
 // archive is in a header, so its sender needs the whole archive first.
-package archives
 
 import (
 	"crypto/sha256"
@@ -13,20 +14,20 @@ import (
 	"berth/structs"
 )
 
-// Spool has an archive in a temporary file without a name, which ends with the process.
-type Spool struct {
+// ArchiveSpool has an archive in a temporary file without a name, which ends with the process.
+type ArchiveSpool struct {
 	Size   int64  // bytes
 	Digest string // the value of the header Digest
 	file   *os.File
 }
 
-// Write keeps the archive that save writes. An error of save is returned as it is.
-func Write(save func(io.Writer) error) (_ *Spool, err error) {
+// SpoolArchive keeps the archive that save writes. An error of save is returned as it is.
+func SpoolArchive(save func(io.Writer) error) (_ *ArchiveSpool, err error) {
 	file, err := os.CreateTemp("", "berth-snapshot-*")
 	if err != nil {
 		return nil, spoolFault(err)
 	}
-	s := &Spool{file: file}
+	s := &ArchiveSpool{file: file}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -53,20 +54,20 @@ func Write(save func(io.Writer) error) (_ *Spool, err error) {
 func spoolFault(err error) error { return fmt.Errorf("spooling the snapshot: %w", err) }
 
 // WriteTo writes the archive to w.
-func (s *Spool) WriteTo(w io.Writer) (int64, error) {
+func (s *ArchiveSpool) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, io.NewSectionReader(s.file, 0, s.Size))
 }
 
 // Close deletes the archive.
-func (s *Spool) Close() { _ = s.file.Close() } // nothing reads it any more
+func (s *ArchiveSpool) Close() { _ = s.file.Close() } // nothing reads it any more
 
 func digestValue(sum hash.Hash) string {
 	return "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
-// Receive copies an archive to w and verifies its digest, a value of the header Digest. The error is
+// ReceiveArchive copies an archive to w and verifies its digest, a value of the header Digest. The error is
 // unavailable, and the content of w is then useless.
-func Receive(w io.Writer, archive io.Reader, digest string) error {
+func ReceiveArchive(w io.Writer, archive io.Reader, digest string) error {
 	sum := sha256.New()
 	_, err := io.Copy(io.MultiWriter(w, sum), archive)
 	if err != nil {
