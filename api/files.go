@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"berth/api/confirm"
 	"berth/internal/allocdir"
 	"berth/structs"
 	"berth/structs/access"
@@ -285,5 +284,5 @@ func openBody(resp *http.Response, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return confirm.Body(resp), nil
+	return ConfirmedBody(resp), nil
 }

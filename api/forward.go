@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/api/audited"
-	"berth/api/confirm"
 	"berth/api/nodehttp"
 	"berth/api/slots"
 	"berth/internal/netfault"
@@ -192,12 +191,12 @@ func (c *Call) proxyTo(n *structs.Node, look string) {
 // off an answer that is cut.
 func tellCut(c *Call) {
 	fault := recover()
-	lost := confirm.Lost(c.Ctx())
+	lost := LostRight(c.Ctx())
 	plain, _ := c.Flag("plain")
 	switch {
 	case fault == nil:
 	case lost != nil && plain:
-		confirm.Tell(c.w, lost)
+		TellEnd(c.w, lost)
 	default:
 		panic(fault)
 	}

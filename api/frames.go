@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"berth/api/confirm"
 	"berth/api/slots"
 	"berth/internal/allocdir"
 )
@@ -78,9 +77,9 @@ func (c *Call) stream(s stream) error {
 	cancel()
 	readErr := <-ended // the reader has ended, so the source may be closed
 	err = errors.Join(err, readErr, from.Close())
-	lost := confirm.Lost(c.Ctx())
+	lost := LostRight(c.Ctx())
 	if err == nil && lost != nil && s.plain {
-		confirm.Tell(c.w, lost)
+		TellEnd(c.w, lost)
 		return nil
 	}
 	return errors.Join(err, lost) // frames have no place for an error, so they break off

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/confirm"
 	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -60,7 +59,7 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 		_, err := askRight(ctx, c, *req)
 		return err
 	}
-	go confirm.Watch(ctx, ask, cancel)
+	go WatchRight(ctx, ask, cancel)
 	return func() { cancel(nil) }, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/api/confirm"
 	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/internal/pki"
@@ -120,7 +119,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(3 * confirm.Every)
+			time.Sleep(3 * ConfirmEvery)
 			if c.Ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
@@ -135,7 +134,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("got %v, want the denial", err)
 		}
-		if took := time.Since(begun) - 3*confirm.Every; took > 5*time.Second {
+		if took := time.Since(begun) - 3*ConfirmEvery; took > 5*time.Second {
 			t.Errorf("the request ended %s after its right; want at most 5s", took)
 		}
 	})
@@ -147,7 +146,7 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		j := &judge{}
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
-			time.Sleep(2 * confirm.Limit)
+			time.Sleep(2 * ConfirmLimit)
 			if c.Ctx().Err() != nil {
 				t.Error("the request ended while servers answered")
 			}
@@ -159,9 +158,9 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v, want unavailable", err)
 		}
-		took := time.Since(begun) - 2*confirm.Limit
-		if took < confirm.Limit-confirm.Every || took > confirm.Limit+confirm.Every {
-			t.Errorf("the request ended %s after the last answer; want about %s", took, confirm.Limit)
+		took := time.Since(begun) - 2*ConfirmLimit
+		if took < ConfirmLimit-ConfirmEvery || took > ConfirmLimit+ConfirmEvery {
+			t.Errorf("the request ended %s after the last answer; want about %s", took, ConfirmLimit)
 		}
 	})
 }
@@ -172,7 +171,7 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 		j := &judge{open: true}
 		route := Route{Needs: access.NeedsReadLogs, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(2 * confirm.Limit)
+			time.Sleep(2 * ConfirmLimit)
 			return "served", c.Ctx().Err()
 		}}
 		call := newNeedsCall(t.Context(), j, "/")

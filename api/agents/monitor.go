@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/confirm"
 	"berth/api/inspect"
 	"berth/internal/agentlog"
 	"berth/structs"
@@ -145,7 +144,7 @@ func send(c *api.Call, next func(ctx context.Context) ([]byte, error)) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return errors.Join(err, confirm.Lost(c.Ctx()))
+	return errors.Join(err, api.LostRight(c.Ctx()))
 }
 
 // fileParts has the parts of several files, each as long as it is when it is opened. A file that was deleted

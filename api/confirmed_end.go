@@ -1,4 +1,4 @@
-package confirm
+package api
 
 import (
 	"cmp"
@@ -17,8 +17,9 @@ const (
 	trailerText = "X-Berth-Ended"
 )
 
-// Lost returns the error with which Watch has ended a request, nil for a request that it has not ended.
-func Lost(ctx context.Context) error {
+// LostRight returns the error with which WatchRight has ended a request, nil for a request that it has not
+// ended.
+func LostRight(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.As(err, new(*structs.Error)) {
 		return err
@@ -26,15 +27,16 @@ func Lost(ctx context.Context) error {
 	return nil
 }
 
-// Tell ends an answer without a length, whose status was sent, with an error. The handler returns then.
-func Tell(w http.ResponseWriter, err error) {
+// TellEnd ends an answer without a length, whose status was sent, with an error. The handler returns then.
+func TellEnd(w http.ResponseWriter, err error) {
 	h := w.Header()
 	h.Set(http.TrailerPrefix+trailerKind, string(structs.KindOf(err)))
 	h.Set(http.TrailerPrefix+trailerText, structs.Printable(structs.Cut(err.Error(), structs.MaxReason)))
 }
 
-// Body returns the body of an answer. A read at its end returns the error of Tell, if there is one.
-func Body(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
+// ConfirmedBody returns the body of an answer. A read at its end returns the error of TellEnd, if there is
+// one.
+func ConfirmedBody(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
 
 type body struct {
 	io.ReadCloser
