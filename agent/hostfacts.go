@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/api/inspect"
+	"berth/api"
 	"berth/client/machine"
 	"berth/structs"
 )
@@ -26,7 +26,7 @@ const redacted = "[redacted]"
 
 // readHost describes the machine for experts, without secrets: of the environment of the agent it has the
 // names alone. A file system that may not answer is left out.
-func readHost(ctx context.Context) (*inspect.Host, error) {
+func readHost(ctx context.Context) (*api.HostFacts, error) {
 	var name unix.Utsname
 	err := unix.Uname(&name)
 	if err != nil {
@@ -41,17 +41,17 @@ func readHost(ctx context.Context) (*inspect.Host, error) {
 		return nil, err
 	}
 
-	h := &inspect.Host{
+	h := &api.HostFacts{
 		OS: strings.Join([]string{text(name.Sysname[:]), text(name.Nodename[:]), text(name.Release[:]),
 			text(name.Version[:]), text(name.Machine[:])}, " "),
 		Network:     network,
 		ResolvConf:  readFile("/etc/resolv.conf"),
 		Hosts:       readFile("/etc/hosts"),
 		Environment: environment(os.Environ()),
-		Disk:        map[string]inspect.DiskUsage{},
+		Disk:        map[string]api.DiskUsage{},
 	}
 	for _, d := range disks {
-		h.Disk[d.Mountpoint] = inspect.DiskUsage{DiskMB: int64(d.Size >> 20), UsedMB: int64(d.Used >> 20)}
+		h.Disk[d.Mountpoint] = api.DiskUsage{DiskMB: int64(d.Size >> 20), UsedMB: int64(d.Used >> 20)}
 	}
 	return h, nil
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/api/nodemetas"
 	"berth/internal/pki"
 	"berth/structs"
@@ -51,7 +50,7 @@ func TestIdentity_OfANodeIsRenewedOnARequest(t *testing.T) {
 		t.Errorf("the identity is %+v", claims)
 	}
 
-	var far *inspect.NodeIdentity
+	var far *api.NodeIdentity
 	server := socketOf(t, s.leader())
 	awaitCondition(t, "the server passes a renewal on", func() bool {
 		far, err = nodemetas.RenewIdentity(t.Context(), server, "n1")

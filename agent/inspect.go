@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/agent/certificate"
-	"berth/api/inspect"
+	"berth/api"
 	"berth/client"
 	"berth/internal/agentlog"
 	"berth/structs"
@@ -15,14 +15,14 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// This file answers the requests of experts about the process: see inspect.Agent.
+// This file answers the requests of experts about the process: see api.AgentInspector.
 
 // leader stands for the name of the server that leads.
 const leader = "leader"
 
 // Place finds the agent of a node or a server.
-func (l local) Place(nodeID, serverID string) (inspect.Place, error) {
-	var here inspect.Place
+func (l local) Place(nodeID, serverID string) (api.AgentPlace, error) {
+	var here api.AgentPlace
 	switch {
 	case nodeID != "" && serverID != "":
 		return here, structs.Invalidf("node_id and server_id exclude each other: each names an agent")
@@ -38,20 +38,20 @@ func (l local) Place(nodeID, serverID string) (inspect.Place, error) {
 		here.AgentID = l.client.NodeID()
 	}
 	if nodeID != "" && (l.client == nil || nodeID != l.client.NodeID()) {
-		return inspect.Place{AgentID: nodeID, NodeID: nodeID}, nil
+		return api.AgentPlace{AgentID: nodeID, NodeID: nodeID}, nil
 	}
 	return here, nil
 }
 
 // placeOfServer finds a server by its name, with or without the region, by its ID, or as the leader.
-func (l local) placeOfServer(id string) (inspect.Place, error) {
+func (l local) placeOfServer(id string) (api.AgentPlace, error) {
 	if l.server == nil {
-		return inspect.Place{}, noServer("other servers")
+		return api.AgentPlace{}, noServer("other servers")
 	}
 	if id == leader {
 		addr, _, known, _ := l.server.Leader()
 		if !known {
-			return inspect.Place{}, structs.Unavailablef("there is no leader")
+			return api.AgentPlace{}, structs.Unavailablef("there is no leader")
 		}
 		id = addr
 	}
@@ -61,14 +61,14 @@ func (l local) placeOfServer(id string) (inspect.Place, error) {
 		if !slices.Contains(namesOf(m), id) {
 			continue
 		}
-		return inspect.Place{
+		return api.AgentPlace{
 			AgentID:  m.Name,
 			Here:     m.Name == own.Name,
 			Server:   m.Name,
 			HTTPAddr: m.Tags["http_addr"],
 		}, nil
 	}
-	return inspect.Place{}, structs.NotFoundf("server %q is not known; berth server members lists them",
+	return api.AgentPlace{}, structs.NotFoundf("server %q is not known; berth server members lists them",
 		structs.Cut(id, structs.MaxQuoted))
 }
 
@@ -103,7 +103,7 @@ func (l local) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.N
 }
 
 // Identity describes the certificate of the agent of a node, and renews it first if it has to.
-func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*inspect.NodeIdentity, error) {
+func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*api.NodeIdentity, error) {
 	err := l.checkNode(nodeID)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*inspec
 }
 
 // Host describes the machine.
-func (l local) Host(ctx context.Context) (*inspect.Host, error) { return readHost(ctx) }
+func (l local) Host(ctx context.Context) (*api.HostFacts, error) { return readHost(ctx) }
 
 // Debug reports whether callers without tokens may look into the process.
 func (l local) Debug() bool { return l.config().EnableDebug }

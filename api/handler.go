@@ -33,7 +33,6 @@ import (
 
 	"berth/api/audited"
 	"berth/api/bodies"
-	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/api/slots"
 	"berth/internal/auditlog"
@@ -103,7 +102,7 @@ type Agent interface {
 	LogFiles(allocID, task, kind string) (Dir, error)
 	// AllocDir returns the directory of an allocation. The error is not-found if it is not on this agent.
 	AllocDir(allocID string) (Dir, error)
-	inspect.Agent
+	AgentInspector
 }
 
 // AgentSelf describes an agent.

@@ -17,7 +17,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/inspect"
 	_ "berth/api/nouns" // the routes
 	"berth/structs"
 	"berth/structs/cluster"
@@ -79,7 +78,7 @@ func newAgent() *apitest.Agent {
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
 		Snapshot:   []byte("an archive"),
 		IsDebug:    true,
-		Servers:    map[string]inspect.Place{"leader": {AgentID: "s1", Here: true}},
+		Servers:    map[string]api.AgentPlace{"leader": {AgentID: "s1", Here: true}},
 	}
 }
 

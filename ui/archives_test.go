@@ -9,7 +9,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/inspect"
 )
 
 // The leader saves the archives, so each agent asks it for their state.
@@ -26,13 +25,13 @@ func TestProblems_HaveTheArchivesThatFail(t *testing.T) {
 		}
 		leads := &apitest.Agent{
 			SelfIs:  &api.AgentSelf{Stats: map[string]map[string]string{"snapshot_agent": stats}},
-			Servers: map[string]inspect.Place{"leader": {Here: true, AgentID: "s1"}},
+			Servers: map[string]api.AgentPlace{"leader": {Here: true, AgentID: "s1"}},
 		}
 		servers := &apitest.Caller{}
 		quietCluster(servers)
 		routes := api.NewHandler(api.Config{Caller: servers, Agent: leads, Logger: hclog.NewNullLogger()})
 		leader := httptest.NewServer(routes)
-		follows := &apitest.Agent{SelfIs: &api.AgentSelf{}, Servers: map[string]inspect.Place{
+		follows := &apitest.Agent{SelfIs: &api.AgentSelf{}, Servers: map[string]api.AgentPlace{
 			"leader": {Server: "s1", HTTPAddr: strings.TrimPrefix(leader.URL, "http://")},
 		}}
 		for at, agent := range map[string]*apitest.Agent{"leader": leads, "follower": follows} {

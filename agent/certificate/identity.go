@@ -3,7 +3,7 @@ package certificate
 import (
 	"context"
 
-	"berth/api/inspect"
+	"berth/api"
 	"berth/internal/pki"
 	"berth/structs"
 )
@@ -17,7 +17,7 @@ type Order struct {
 
 // Identity describes the certificate of the agent. With Renew it has another one signed first, although none
 // is due.
-func (r Renewer) Identity(ctx context.Context, o Order) (*inspect.NodeIdentity, error) {
+func (r Renewer) Identity(ctx context.Context, o Order) (*api.NodeIdentity, error) {
 	switch {
 	case r.Keys == nil:
 		return nil, structs.Preconditionf("this agent has no TLS certificate, so its node proves no identity; " +
@@ -37,7 +37,7 @@ func (r Renewer) Identity(ctx context.Context, o Order) (*inspect.NodeIdentity, 
 	}
 
 	leaf := r.Keys.Certificate()
-	claims := inspect.IdentityClaims{
+	claims := api.IdentityClaims{
 		Subject:   r.Keys.Identity().String(),
 		Issuer:    leaf.Issuer.String(),
 		Serial:    pki.Serial(leaf),
@@ -55,5 +55,5 @@ func (r Renewer) Identity(ctx context.Context, o Order) (*inspect.NodeIdentity, 
 	if fault := r.Keys.RenewalFault(); fault != nil {
 		claims.RenewalFault = fault.Error()
 	}
-	return &inspect.NodeIdentity{Claims: claims}, nil
+	return &api.NodeIdentity{Claims: claims}, nil
 }

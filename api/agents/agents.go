@@ -9,7 +9,6 @@ import (
 	"net/url"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -34,7 +33,7 @@ func (t Target) values() url.Values {
 }
 
 // at serves a request at the agent that it names: here, or by passing it on.
-func at(c *api.Call, here func(inspect.Place) (any, error)) (any, error) {
+func at(c *api.Call, here func(api.AgentPlace) (any, error)) (any, error) {
 	place, err := c.Agent.Place(c.Param("node_id"), c.Param("server_id"))
 	switch {
 	case err != nil:
@@ -72,11 +71,11 @@ func allowLog(c *api.Call, public bool) error {
 		"enable_debug = true in its configuration")
 }
 
-var host = api.NewEndpoint[*inspect.HostAnswer](api.Get, "/v1/agent/host", serveHost,
+var host = api.NewEndpoint[*api.HostAnswer](api.Get, "/v1/agent/host", serveHost,
 	api.Needs(access.NeedsAgentRead))
 
 func serveHost(c *api.Call) (any, error) {
-	return at(c, func(p inspect.Place) (any, error) {
+	return at(c, func(p api.AgentPlace) (any, error) {
 		err := allowDebug(c)
 		if err != nil {
 			return nil, err
@@ -85,11 +84,11 @@ func serveHost(c *api.Call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &inspect.HostAnswer{AgentID: p.AgentID, HostData: h}, nil
+		return &api.HostAnswer{AgentID: p.AgentID, HostData: h}, nil
 	})
 }
 
 // Host describes the machine of an agent.
-func Host(ctx context.Context, c *api.Client, t Target) (*inspect.HostAnswer, error) {
+func Host(ctx context.Context, c *api.Client, t Target) (*api.HostAnswer, error) {
 	return host.Send(ctx, c, api.Request{Query: t.values()})
 }

@@ -21,7 +21,6 @@ import (
 	"berth/api"
 	"berth/api/agents"
 	"berth/api/apitest"
-	"berth/api/inspect"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -189,7 +188,7 @@ func TestDebug_IsClosedWithoutAccessControl(t *testing.T) {
 func TestTarget_IsAnotherServer(t *testing.T) {
 	far, _ := serve(t, &apitest.Agent{Node: "n2", IsDebug: true}, false)
 	addr := strings.TrimPrefix(far.URL, "http://")
-	agent := &apitest.Agent{Node: "n1", IsDebug: true, Servers: map[string]inspect.Place{
+	agent := &apitest.Agent{Node: "n1", IsDebug: true, Servers: map[string]api.AgentPlace{
 		"s2":   {Server: "s2", HTTPAddr: addr},
 		"gone": {Server: "gone", HTTPAddr: "127.0.0.1:1"},
 		"none": {Server: "none"},
@@ -210,7 +209,7 @@ func TestTarget_IsAnotherServer(t *testing.T) {
 		t.Errorf("a server without an address: %v", err)
 	}
 
-	agent.Servers["self"] = inspect.Place{Server: "self", HTTPAddr: strings.TrimPrefix(srv.URL, "http://")}
+	agent.Servers["self"] = api.AgentPlace{Server: "self", HTTPAddr: strings.TrimPrefix(srv.URL, "http://")}
 	_, err = agents.Host(t.Context(), c, agents.Target{ServerID: "self"})
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("an agent that takes itself for another one: %v, want one hop", err)

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/internal/agentlog"
 	"berth/structs"
 	"berth/structs/access"
@@ -56,7 +55,7 @@ func serveMonitor(c *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return at(c, func(inspect.Place) (any, error) {
+	return at(c, func(api.AgentPlace) (any, error) {
 		err := allowLog(c, public)
 		if err != nil {
 			return nil, err
@@ -93,7 +92,7 @@ func serveExport(c *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return at(c, func(inspect.Place) (any, error) {
+	return at(c, func(api.AgentPlace) (any, error) {
 		err := allowLog(c, false)
 		if err != nil {
 			return nil, err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/access"
@@ -41,7 +40,7 @@ func serveProfile(c *api.Call) (any, error) {
 		return nil, structs.Invalidf("the parameter seconds is %d, expected at most %d", seconds, maxProfileSeconds)
 	}
 
-	return at(c, func(inspect.Place) (any, error) {
+	return at(c, func(api.AgentPlace) (any, error) {
 		err := allowDebug(c)
 		if err != nil {
 			return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -44,7 +43,7 @@ var workers = api.NewEndpoint[*Workers](api.Get, "/v1/agent/schedulers", serveWo
 	api.Needs(access.NeedsAgentRead))
 
 func serveWorkers(c *api.Call) (any, error) {
-	return at(c, func(p inspect.Place) (any, error) {
+	return at(c, func(p api.AgentPlace) (any, error) {
 		leads, err := c.Agent.Place("", "leader")
 		if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 			return nil, err
@@ -74,7 +73,7 @@ var workerConfig = api.NewEndpoint[*WorkerConfig](api.Get, "/v1/agent/schedulers
 	api.Needs(access.NeedsAgentRead))
 
 func serveWorkerConfig(c *api.Call) (any, error) {
-	return at(c, func(p inspect.Place) (any, error) {
+	return at(c, func(p api.AgentPlace) (any, error) {
 		return &WorkerConfig{ServerID: p.AgentID, NumSchedulers: 1, EnabledSchedulers: allSchedulers()}, nil
 	})
 }

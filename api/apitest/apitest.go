@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/internal/agentlog"
 	"berth/internal/keyring"
 	"berth/structs"
@@ -130,7 +129,7 @@ type Agent struct {
 	// servers, by the names of requests. IsDebug is the result of Debug.
 	Logger  hclog.Logger
 	OwnLogs []string
-	Servers map[string]inspect.Place
+	Servers map[string]api.AgentPlace
 	IsDebug bool
 
 	// GossipKeys and GossipDenied: see GossipKeyring.
@@ -352,7 +351,7 @@ func (a *Agent) control(allocID string, words ...string) error {
 }
 
 // Place finds Node and Servers.
-func (a *Agent) Place(nodeID, serverID string) (inspect.Place, error) {
+func (a *Agent) Place(nodeID, serverID string) (api.AgentPlace, error) {
 	p, known := a.Servers[serverID]
 	switch {
 	case known:
@@ -360,7 +359,7 @@ func (a *Agent) Place(nodeID, serverID string) (inspect.Place, error) {
 	case serverID != "":
 		return p, structs.NotFoundf("server %q is unknown", serverID)
 	}
-	return inspect.Place{AgentID: a.Node, Here: nodeID == "" || nodeID == a.Node, NodeID: nodeID}, nil
+	return api.AgentPlace{AgentID: a.Node, Here: nodeID == "" || nodeID == a.Node, NodeID: nodeID}, nil
 }
 
 // Tap follows Logger.
@@ -385,25 +384,27 @@ func (a *Agent) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.
 }
 
 // Identity answers for the node with the ID Node. A renewal gives the certificate another serial number.
-func (a *Agent) Identity(_ context.Context, nodeID string, renew bool) (*inspect.NodeIdentity, error) {
+func (a *Agent) Identity(_ context.Context, nodeID string, renew bool) (*api.NodeIdentity, error) {
 	if nodeID != "" && nodeID != a.Node {
 		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, a.Node)
 	}
-	claims := inspect.IdentityClaims{
+	claims := api.IdentityClaims{
 		Subject: "spiffe://global/node/" + a.Node, Issuer: "CN=berth CA a", Serial: "5f0a90aa",
 		NotBefore: 1_000, Expires: 2_000, NodeID: a.Node, Names: []string{"node.global.berth"}, RenewAt: 1_500,
 	}
 	if renew {
 		claims.Serial = "5f0a90ab"
 	}
-	return &inspect.NodeIdentity{Claims: claims}, nil
+	return &api.NodeIdentity{Claims: claims}, nil
 }
 
 // OwnLogFiles returns OwnLogs.
 func (a *Agent) OwnLogFiles(time.Time) ([]string, error) { return a.OwnLogs, nil }
 
 // Host returns a machine with a name alone.
-func (a *Agent) Host(context.Context) (*inspect.Host, error) { return &inspect.Host{OS: "Linux"}, nil }
+func (a *Agent) Host(context.Context) (*api.HostFacts, error) {
+	return &api.HostFacts{OS: "Linux"}, nil
+}
 
 // Debug returns IsDebug.
 func (a *Agent) Debug() bool { return a.IsDebug }

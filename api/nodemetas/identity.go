@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/api/inspect"
 	"berth/structs/access"
 )
 
-var identity = api.NewEndpoint[*inspect.NodeIdentity](api.Get, "/v1/client/identity", serveIdentity,
+var identity = api.NewEndpoint[*api.NodeIdentity](api.Get, "/v1/client/identity", serveIdentity,
 	api.Needs(access.NeedsNodeRead))
 
 func serveIdentity(c *api.Call) (any, error) {
@@ -21,7 +20,7 @@ func serveIdentity(c *api.Call) (any, error) {
 }
 
 // Identity describes the certificate of the agent of a node. The ID "" is the node of the called agent.
-func Identity(ctx context.Context, c *api.Client, nodeID string) (*inspect.NodeIdentity, error) {
+func Identity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
 	return identity.Send(ctx, c, api.Request{Query: query(nodeID)})
 }
 
@@ -30,7 +29,7 @@ type renewal struct {
 	NodeID string // "" is the node of the called agent
 }
 
-var renew = api.NewEndpoint[*inspect.NodeIdentity](api.Put, "/v1/client/identity/renew", serveRenewal,
+var renew = api.NewEndpoint[*api.NodeIdentity](api.Put, "/v1/client/identity/renew", serveRenewal,
 	api.Needs(access.NeedsNodeWrite))
 
 func serveRenewal(c *api.Call) (any, error) {
@@ -46,6 +45,6 @@ func serveRenewal(c *api.Call) (any, error) {
 
 // RenewIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is the
 // node of the called agent.
-func RenewIdentity(ctx context.Context, c *api.Client, nodeID string) (*inspect.NodeIdentity, error) {
+func RenewIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
 	return renew.Send(ctx, c, api.Request{Query: query(nodeID), Body: renewal{NodeID: nodeID}})
 }

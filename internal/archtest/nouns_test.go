@@ -28,7 +28,7 @@ var areaWords = map[string][]string{
 // namesToCome are packages that still have another name, or are no noun of their own. The list only shrinks.
 var namesToCome = []string{
 	"api/acls", "api/admissions", "api/agents", "api", "api/audited", "api/bodies",
-	"api", "api/events", "api/hostvols", "api/identities", "api/inspect", "api/logins",
+	"api", "api/events", "api/hostvols", "api/identities", "api", "api/logins",
 	"api/nodehttp", "api/nodemetas", "api/nouns", "api/quotas", "api/slots", "api/snapgroups",
 	"api/snapschedules", "api/snapshots", "state/blocked", "state/classes", "state/csi/drifts",
 	"state/csi/space", "state/hostclaims", "state/jobvolumes",

@@ -1,6 +1,7 @@
+package api
+
 // Package inspect has what an agent tells of its process and its machine to experts: the lines of its log,
 // and facts about the host. Package api/agents has the routes.
-package inspect
 
 import (
 	"context"
@@ -10,12 +11,12 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// Agent has the methods of the process for those routes.
-type Agent interface {
-	// Place finds the agent that a request names by the ID of its node, or by the name or ID of its server,
+// AgentInspector has the methods of the process for those routes.
+type AgentInspector interface {
+	// AgentPlace finds the agent that a request names by the ID of its node, or by the name or ID of its server,
 	// or by "leader". Without both it is this one. The error is not-found for a server that is not known, a
 	// failed precondition if this agent knows no servers, and invalid with both.
-	Place(nodeID, serverID string) (Place, error)
+	Place(nodeID, serverID string) (AgentPlace, error)
 	// Tap follows the log of the agent. The caller closes the tap.
 	Tap(o agentlog.TapOptions) (*agentlog.Tap, error)
 	// OwnLogFiles returns the paths of the log file and of its renamed predecessors that have changed since a
@@ -29,15 +30,15 @@ type Agent interface {
 	// the ID of a node. The error is not-found if the agent does not run that node, and a failed precondition
 	// without a certificate, or without its renewal by the servers.
 	Identity(ctx context.Context, nodeID string, renew bool) (*NodeIdentity, error)
-	// Host describes the machine without secrets.
-	Host(ctx context.Context) (*Host, error)
+	// HostFacts describes the machine without secrets.
+	Host(ctx context.Context) (*HostFacts, error)
 	// Debug reports whether the configuration opens profiles and the host to callers without tokens
 	// (enable_debug).
 	Debug() bool
 }
 
-// Place is the agent that answers a request.
-type Place struct {
+// AgentPlace is the agent that answers a request.
+type AgentPlace struct {
 	AgentID string // of the node, or else of the server
 	Here    bool   // it is the agent that was asked
 	NodeID  string // the agent of a node, which is found by its row
@@ -46,9 +47,9 @@ type Place struct {
 	HTTPAddr string
 }
 
-// Host is a machine, in the shape of the dialect. Environment has the names of the variables of the agent;
-// their values may be secrets, and are not shown.
-type Host struct {
+// HostFacts is a machine, in the shape of the dialect. Environment has the names of the variables of the
+// agent; their values may be secrets, and are not shown.
+type HostFacts struct {
 	OS          string // of uname
 	Network     []map[string]string
 	ResolvConf  string
@@ -66,7 +67,7 @@ type DiskUsage struct {
 // HostAnswer is the answer of the route of the host.
 type HostAnswer struct {
 	AgentID  string
-	HostData *Host `json:",omitempty"`
+	HostData *HostFacts `json:",omitempty"`
 }
 
 // NodeIdentity is the certificate by which the agent of a node proves its identity, in the shape of the
