@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"berth/api/nodehttp"
+	"berth/api"
 	"berth/api/transport"
 	"berth/internal/keyring"
 	"berth/internal/netfault"
@@ -41,7 +41,7 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 
 	f.keys.SetHeader(req.Header)
 	// With TLS the leader takes the word of this server, and otherwise it asks about the token.
-	req.Header.Set(nodehttp.HeaderPassedOn, "1")
+	req.Header.Set(api.HeaderPassedOn, "1")
 	if f.token != "" {
 		req.Header.Set("X-Berth-Token", f.token)
 	}
@@ -55,8 +55,8 @@ func (l local) forwardSnapshot(ctx context.Context, f forwarded, w io.Writer) er
 		return err
 	}
 
-	toLeader := nodehttp.Transport(l.connect, "") // the leader is no agent of a node
-	toLeader.ResponseHeaderTimeout = 0            // a restore answers after the whole archive
+	toLeader := api.NodeTransport(l.connect, "") // the leader is no agent of a node
+	toLeader.ResponseHeaderTimeout = 0           // a restore answers after the whole archive
 
 	// The client has no timeout: an archive takes as long as its size needs. The caller's context ends the
 	// transfer.

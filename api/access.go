@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"berth/api/audited"
 	"berth/internal/agentlog"
 )
 
@@ -54,6 +53,6 @@ func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start 
 			"size", m.size,
 			"remote", r.RemoteAddr,
 			"took", time.Since(start),
-			"request_id", r.Header.Get(audited.HeaderRequestID))
+			"request_id", r.Header.Get(HeaderRequestID))
 	}
 }

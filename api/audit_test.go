@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/audited"
 	"berth/internal/auditlog"
 	"berth/internal/origin"
 	"berth/rpc"
@@ -52,7 +51,7 @@ func TestHandler_HasAnAuditLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(b)
-		id := resp.Header.Get(audited.HeaderRequestID)
+		id := resp.Header.Get(api.HeaderRequestID)
 		isThere := strings.Contains(text, c.want) && strings.Contains(text, `"endpoint":"`+c.path+`"`) &&
 			strings.Contains(text, `"request_id":"`+id+`"`) && strings.Contains(text, `"taken_by":"a1"`)
 		if strings.Count(text, "\n") != c.lines || c.lines > 0 && !isThere || len(id) != 36 {
@@ -75,7 +74,7 @@ func TestHandler_CallsMethodsWithTheOrigin(t *testing.T) {
 	})
 	s := newServer(t, func(cfg *api.Config) { cfg.Caller = caller })
 	resp, _ := s.do(t, "DELETE", "/v1/job/j?namespace=n", "")
-	if got == nil || got.RequestID != resp.Header.Get(audited.HeaderRequestID) || got.Endpoint != "/v1/job/j" ||
+	if got == nil || got.RequestID != resp.Header.Get(api.HeaderRequestID) || got.Endpoint != "/v1/job/j" ||
 		got.Operation != "DELETE" || got.Remote == "" {
 		t.Errorf("got %+v", got)
 	}

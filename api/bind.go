@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/api/bodies"
 	"berth/internal/conf"
 	"berth/rpc"
 	"berth/structs"
@@ -294,7 +293,7 @@ func (c *Call) DecodeBody(dst any) error {
 // than the text, so it has to fit into the budget of all bodies first.
 func (c *Call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
-	bound, ok := c.r.Body.(*bodies.Body)
+	bound, ok := c.r.Body.(*RequestBody)
 	if ok && err == nil {
 		err = bound.ReserveDecoded(text)
 	}

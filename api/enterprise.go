@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"berth/api/bodies"
 	"berth/structs"
 )
 
@@ -42,7 +41,7 @@ func rejectEnterprise(r *http.Request) error {
 		if r.URL.Path != p.path && !(strings.HasSuffix(p.path, "/") && strings.HasPrefix(r.URL.Path, p.path)) {
 			continue
 		}
-		return bodies.StatusError{
+		return StatusError{
 			Err:    structs.Preconditionf("Nomad Enterprise only endpoint: %s", p.instead),
 			Status: http.StatusNotImplemented,
 		}

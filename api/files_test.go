@@ -19,7 +19,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/slots"
 	"berth/internal/allocdir"
 	"berth/structs"
 )
@@ -283,7 +282,7 @@ func TestFiles_StreamsAreBounded(t *testing.T) {
 	}
 
 	for _, from := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"} {
-		for range slots.MaxOwn {
+		for range api.MaxOwnStreams {
 			take(from, http.StatusOK)
 		}
 		take(from, http.StatusTooManyRequests)

@@ -9,9 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"berth/api/audited"
-	"berth/api/nodehttp"
-	"berth/api/slots"
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
@@ -19,7 +16,7 @@ import (
 
 // headerHops marks a request that another agent has forwarded. It is not forwarded again. Two agents that
 // take each other for the right one must not forward in a loop.
-const headerHops = nodehttp.HeaderPassedOn
+const headerHops = HeaderPassedOn
 
 // The values of headerHops. A request that passed only because access control is off is marked: the next
 // agent decides by its own configuration whether it is open for that.
@@ -115,9 +112,9 @@ func anyServer(c *Call) structs.QueryOptions {
 // rejectOthers rejects an answer by which a server of TLS rejects plain text. The errors of an agent have a
 // kind.
 func rejectOthers(resp *http.Response) error {
-	resp.Header.Del(audited.HeaderRequestID) // the answer of this agent has it
+	resp.Header.Del(HeaderRequestID) // the answer of this agent has it
 	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
-		return nodehttp.ErrNoAgent
+		return ErrNoAgent
 	}
 	return nil
 }
@@ -136,7 +133,7 @@ const unanswered = "%s: its agent did not answer at its HTTP address %s: %w; " +
 func forwardFault(n *structs.Node, look string, err error) error {
 	// Only a dial that failed is proof that nothing was sent.
 	var op *net.OpError
-	if errors.Is(err, nodehttp.ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
+	if errors.Is(err, ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
 		return structs.Unavailablef(unreachable, agentOf(n), n.HTTPAddr, netfault.Plain(err))
 	}
 	return structs.Timeoutf(unanswered, agentOf(n), n.HTTPAddr, netfault.Plain(err), look)
@@ -158,12 +155,12 @@ func (c *Call) proxyTo(n *structs.Node, look string) {
 	if IsOpen(c) {
 		passes = hopOfOpen
 	}
-	c.r.Header.Set(slots.Header, string(streamCaller(c)))
+	c.r.Header.Set(HeaderStreamCaller, string(streamCaller(c)))
 	c.r.Header.Set(headerHops, passes)
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
 		// The connection is checked against the certificate of that node.
-		Transport: nodehttp.Transport(c.Connect, n.ID),
+		Transport: NodeTransport(c.Connect, n.ID),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{
 				Scheme: "http",

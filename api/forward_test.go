@@ -15,7 +15,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/slots"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -339,7 +338,7 @@ func TestNodeRoutes_ATLSServerAtTheAddressHasDoneNothing(t *testing.T) {
 func TestNodeRoutes_NameTheCallerOfAStream(t *testing.T) {
 	named := make(chan string, 1)
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		named <- r.Header.Get(slots.Header)
+		named <- r.Header.Get(api.HeaderStreamCaller)
 		w.Header().Set("X-Berth-Error-Kind", "")
 	}))
 	defer node.Close()
@@ -350,7 +349,7 @@ func TestNodeRoutes_NameTheCallerOfAStream(t *testing.T) {
 		t.Helper()
 		req, err := http.NewRequest(http.MethodGet, near.URL+"/v1/client/fs/stream/here?path=alloc/data/f", nil)
 		must(t, err)
-		req.Header.Set(slots.Header, "root")
+		req.Header.Set(api.HeaderStreamCaller, "root")
 		req.Header.Set("X-Berth-Token", token)
 		resp, err := http.DefaultClient.Do(req)
 		must(t, err)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"berth/api/slots"
 	"berth/internal/allocdir"
 )
 
@@ -100,11 +99,11 @@ func (c *Call) TakeStream() (release func(), err error) {
 }
 
 // streamCaller returns the caller for which the streams of a request count.
-func streamCaller(c *Call) slots.Caller {
+func streamCaller(c *Call) StreamCaller {
 	if c.wasOpen.Load() {
-		return slots.CallerOf(c.r, "") // nobody verifies its token
+		return StreamCallerOf(c.r, "") // nobody verifies its token
 	}
-	return slots.CallerOf(c.r, c.Token())
+	return StreamCallerOf(c.r, c.Token())
 }
 
 // setStreamHeaders sets the headers of bytes from a task: a browser must not run them.

@@ -31,10 +31,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/api/audited"
-	"berth/api/bodies"
-	"berth/api/nodehttp"
-	"berth/api/slots"
 	"berth/internal/auditlog"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -136,7 +132,7 @@ type Config struct {
 	// localhost. *.example.com allows every name below example.com.
 	AllowedHosts []string
 	// Connect opens a connection to the HTTP port of the agent of a node. Nil connects without TLS.
-	Connect nodehttp.Connect
+	Connect NodeConnect
 	// CheckSecrets returns an error if the caller of a request may not read and write the values of variables,
 	// nor make join tokens.
 	// Nil: every caller may.
@@ -180,7 +176,7 @@ type handler struct {
 	pools     *http.ServeMux   // of the routes of one node pool
 	bodies    *loadshed.Budget // bytes of all bodies in flight
 	origin    *http.CrossOriginProtection
-	streaming *slots.Slots // of the files, logs and events that are being sent
+	streaming *StreamSlots // of the files, logs and events that are being sent
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
 	wasOpen   openness
@@ -195,12 +191,12 @@ func NewHandler(cfg Config) http.Handler {
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
 
-		streaming: slots.New(structs.MaxFileStreams, slots.MaxOwn),
+		streaming: NewStreamSlots(structs.MaxFileStreams, MaxOwnStreams),
 	}
 
 	h.Own = cmp.Or(h.Own, h.Caller)
 	if h.Connect == nil {
-		h.Connect = nodehttp.Plain
+		h.Connect = ConnectPlain
 	}
 
 	h.wasOpen.load(h.OpenFile, !h.ACL && !h.Joined, h.Logger)
@@ -230,7 +226,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	path := r.URL.Path
 	// The request of the caller gets the context: the mux notes the pattern of the route in it.
-	*r = *audited.Note(w, r, h.Name)
+	*r = *NoteOrigin(w, r, h.Name)
 	// It knows what was sent at the end, for the log of accesses.
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)
@@ -254,12 +250,12 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 
 	// The bound counts from the first byte: an answer before the body is read needs it as well.
-	body := bodies.Bound(m, r, h.bodies, h.BodyIdle)
+	body := BoundBody(m, r, h.bodies, h.BodyIdle)
 	defer body.Release()
 	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
 	err := CheckHost(h.AllowedHosts, r.Host)
 	if err != nil {
-		renderError(m, audited.Deny(r.Context(), h.Audit, err))
+		renderError(m, NoteDenied(r.Context(), h.Audit, err))
 		return
 	}
 
@@ -267,7 +263,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	err = h.origin.Check(r)
 	if err != nil {
 		err = structs.Deniedf("a page of another origin may not change anything here: %w", err)
-		renderError(m, audited.Deny(r.Context(), h.Audit, err))
+		renderError(m, NoteDenied(r.Context(), h.Audit, err))
 		return
 	}
 
@@ -287,7 +283,7 @@ func (h *handler) muxOf(path string) *http.ServeMux {
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The route is known only now. Until here the body had the default bound.
-		if b, ok := r.Body.(*bodies.Body); ok {
+		if b, ok := r.Body.(*RequestBody); ok {
 			b.SetMost(route.mostBody())
 		}
 
@@ -303,7 +299,7 @@ func (h *handler) serve(route Route) http.Handler {
 		switch {
 		case err != nil &&
 			r.Context().Err() != nil &&
-			!errors.As(err, new(bodies.StatusError)):
+			!errors.As(err, new(StatusError)):
 			// An error with a status of its own goes to the client: the body did not arrive in time.
 			h.Logger.Debug("client disconnected",
 				"path", r.URL.Path,
@@ -338,11 +334,11 @@ func serveAuthorized(c *Call, route Route) (answer any, err error) {
 	if route.LeadsOn {
 		return route.serve(c)
 	}
-	r := audited.Request{Needs: route.Needs, Caller: c.caller}
-	if audited.AboutAlloc(route.Path) {
+	r := AuditedRequest{Needs: route.Needs, Caller: c.caller}
+	if IsAboutAlloc(route.Path) {
 		r.AllocID = c.ID()
 	}
-	return audited.Serve(c.Ctx(), c.Audit, r, func() (any, error) { return route.serve(c) })
+	return ServeAudited(c.Ctx(), c.Audit, r, func() (any, error) { return route.serve(c) })
 }
 
 // shownPath returns the path of a request for an error text. The path is of any client, so a text shows

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -29,7 +28,7 @@ func Needs(n access.Needs) func(*Route) {
 func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
-	if !asks || opsocket.Marked(c.Ctx()) || nodehttp.FromServer(c.r) {
+	if !asks || opsocket.Marked(c.Ctx()) || IsFromServer(c.r) {
 		return stop, nil
 	}
 
@@ -66,7 +65,7 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 // IsOpen reports whether the request passes only because access control is off: its caller is not root at
 // this agent or at the server that has forwarded it, and has no token.
 func IsOpen(c *Call) bool {
-	if nodehttp.FromServer(c.r) {
+	if IsFromServer(c.r) {
 		return c.r.Header.Get(headerHops) == hopOfOpen
 	}
 	return c.wasOpen.Load() && !opsocket.Marked(c.Ctx())

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/internal/pki"
 	"berth/structs"
@@ -294,7 +293,7 @@ func TestIsOpen_OfAForwardedRequest(t *testing.T) {
 	defer far.Close()
 	for _, open := range []bool{true, false} {
 		c := newNeedsCall(t.Context(), &judge{}, "/v1/agent/host")
-		c.Connect = nodehttp.Plain
+		c.Connect = ConnectPlain
 		c.StreamStall = time.Minute
 		c.wasOpen.Store(open)
 		c.proxyTo(&structs.Node{Name: "s2", HTTPAddr: far.Listener.Addr().String()}, "")
@@ -320,7 +319,7 @@ func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 		}))
 		defer node.Close()
 		c := newNeedsCall(t.Context(), &judge{}, "/v1/client/fs/logs/x")
-		c.Connect = nodehttp.Plain
+		c.Connect = ConnectPlain
 		c.HidesTokens = hides
 		c.StreamStall = time.Minute
 		for _, name := range tokenHeaders {

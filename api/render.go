@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"berth/api/bodies"
 	"berth/structs"
 )
 
@@ -155,7 +154,7 @@ func renderError(w http.ResponseWriter, err error) {
 	}
 
 	status := kind.HTTPStatus()
-	var other bodies.StatusError
+	var other StatusError
 	if errors.As(err, &other) {
 		status = other.Status
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"berth/api/audited"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -30,7 +29,7 @@ func allowSecrets(c *Call) error {
 	if c.CheckSecrets == nil {
 		return nil
 	}
-	return audited.Deny(c.Ctx(), c.Audit, c.CheckSecrets(c.r))
+	return NoteDenied(c.Ctx(), c.Audit, c.CheckSecrets(c.r))
 }
 
 var variableGet = NewEndpoint(Get, "/v1/var/{path...}",

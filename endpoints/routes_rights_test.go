@@ -18,7 +18,6 @@ import (
 	"berth/acl"
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/nodehttp"
 	_ "berth/api/nouns" // the routes
 	"berth/endpoints/rights"
 	"berth/internal/pki"
@@ -171,7 +170,7 @@ func TestRoutes_AskForTheirRights(t *testing.T) {
 	base := guardedAPI(t, s).URL
 	routes := routeRights(t, s)
 	node := map[string]string{asCertificate: string(pki.RoleNode)}
-	forwards := map[string]string{asCertificate: string(pki.RoleNode), nodehttp.HeaderPassedOn: "1"}
+	forwards := map[string]string{asCertificate: string(pki.RoleNode), api.HeaderPassedOn: "1"}
 	anything := func(routeRight) bool { return true }
 	for _, v := range []visitor{
 		{"nobody", nil, routeRight.isOpen},

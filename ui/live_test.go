@@ -14,7 +14,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/slots"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -155,7 +154,7 @@ func TestLive_CountsAsAStreamOfTheToken(t *testing.T) {
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 
-	for range slots.MaxOwn {
+	for range api.MaxOwnStreams {
 		if status := opened(t, srv.URL+"/v1/event/stream", "X-Berth-Token", "s.good"); status != http.StatusOK {
 			t.Fatalf("a stream of the token: got %d", status)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/slots"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -61,7 +60,7 @@ func following(t *testing.T, acl bool) (status func(token string) int) {
 func TestStream_TakesNoSlotBeforeTheRight(t *testing.T) {
 	status := following(t, true)
 	for i := range structs.MaxFileStreams {
-		token := fmt.Sprintf("s.%d", i/slots.MaxOwn)
+		token := fmt.Sprintf("s.%d", i/api.MaxOwnStreams)
 		if got := status(token); got != http.StatusOK {
 			t.Fatalf("stream %d: got %d", i, got)
 		}
@@ -80,7 +79,7 @@ func TestStream_TakesNoSlotBeforeTheRight(t *testing.T) {
 // Without access control nobody verifies a token, so callers do not become others by one.
 func TestStream_CountsNoTokenWithoutAccessControl(t *testing.T) {
 	status := following(t, false)
-	for i := range slots.MaxOwn {
+	for i := range api.MaxOwnStreams {
 		if got := status(fmt.Sprintf("s.%d", i)); got != http.StatusOK {
 			t.Fatalf("stream %d: got %d", i, got)
 		}

@@ -6,7 +6,7 @@ import (
 	"go/token"
 	"testing"
 
-	"berth/api/slots"
+	"berth/api"
 	"berth/structs"
 	"berth/ui/sessions"
 )
@@ -32,7 +32,7 @@ const (
 // agentLimits are those of the streams of one caller, and of the page of an agent.
 var agentLimits = []limit{
 	{
-		"MaxOwn", slots.MaxOwn, "",
+		"MaxOwn", api.MaxOwnStreams, "",
 		"files, logs and streams of events that one agent sends to one caller at a time: a token, or all without " +
 			"one at an address, also of a proxy; the operator socket has as many besides",
 		"*unavailable*, status 429",

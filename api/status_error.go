@@ -1,4 +1,4 @@
-package bodies
+package api
 
 // StatusError is an error with another HTTP status than that of its kind.
 type StatusError struct {

@@ -1,7 +1,8 @@
+package api
+
 // Package slots bounds the streams that an agent sends at a time: all of them, and those of one caller, so
 // that nobody locks out others. A token is a caller, and so is an address without one. Root has slots of its
 // own at the operator socket of its agent.
-package slots
 
 import (
 	"crypto/sha256"
@@ -11,45 +12,43 @@ import (
 	"net/netip"
 	"sync"
 
-	"berth/api/bodies"
-	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/structs"
 )
 
-// Header tells the agent of a node for which caller a server forwards a request: the request has the address
-// of the server, and may lack the token. An agent believes it of a server alone.
-const Header = "X-Berth-Stream-Caller"
+// HeaderStreamCaller tells the agent of a node for which caller a server forwards a request: the request has
+// the address of the server, and may lack the token. An agent believes it of a server alone.
+const HeaderStreamCaller = "X-Berth-Stream-Caller"
 
-// Caller names the sender of streams, without a secret. Root is that of the operator socket. Unknown is not
-// bounded by itself: a server of a former version does not tell for whom it forwards.
-type Caller string
+// StreamCaller names the sender of streams, without a secret. Root is that of the operator socket. Unknown is
+// not bounded by itself: a server of a former version does not tell for whom it forwards.
+type StreamCaller string
 
 // The callers without a token or an address.
 const (
-	Unknown Caller = ""
-	Root    Caller = "root"
+	Unknown StreamCaller = ""
+	Root    StreamCaller = "root"
 )
 
-// MaxOwn bounds the streams of one caller among structs.MaxFileStreams of an agent.
-const MaxOwn = 128
+// MaxOwnStreams bounds the streams of one caller among structs.MaxFileStreams of an agent.
+const MaxOwnStreams = 128
 
 // ipv6Net is the length of the prefix that one owner of IPv6 addresses usually has.
 const ipv6Net = 64
 
-// CallerOf returns the caller of a request. token is its secret, which counts only where access control has
-// verified it: without access control each request could have another one.
-func CallerOf(r *http.Request, token string) Caller {
+// StreamCallerOf returns the caller of a request. token is its secret, which counts only where access control
+// has verified it: without access control each request could have another one.
+func StreamCallerOf(r *http.Request, token string) StreamCaller {
 	switch {
-	case nodehttp.FromServer(r):
-		return Caller(r.Header.Get(Header))
+	case IsFromServer(r):
+		return StreamCaller(r.Header.Get(HeaderStreamCaller))
 	case opsocket.Marked(r.Context()):
 		return Root
 	case token != "":
 		digest := sha256.Sum256([]byte(token))
-		return Caller("token " + hex.EncodeToString(digest[:]))
+		return StreamCaller("token " + hex.EncodeToString(digest[:]))
 	}
-	return Caller("address " + addressOf(r.RemoteAddr))
+	return StreamCaller("address " + addressOf(r.RemoteAddr))
 }
 
 // addressOf returns the address of a remote end without its port, or the network of an IPv6 address. All
@@ -70,23 +69,23 @@ func addressOf(remote string) string {
 	return netip.PrefixFrom(ip, ipv6Net).Masked().String()
 }
 
-// Slots are those of an agent. The methods may be called at the same time.
-type Slots struct {
+// StreamSlots are those of an agent. The methods may be called at the same time.
+type StreamSlots struct {
 	all, own int
 
 	mu    sync.Mutex
 	taken int // without those of root
-	of    map[Caller]int
+	of    map[StreamCaller]int
 }
 
 // New returns slots of which all callers may take so many, and each caller own.
-func New(all, own int) *Slots {
-	return &Slots{all: all, own: own, of: map[Caller]int{}}
+func NewStreamSlots(all, own int) *StreamSlots {
+	return &StreamSlots{all: all, own: own, of: map[StreamCaller]int{}}
 }
 
 // Take takes a slot for a caller. The caller has it until release, which is called once. An error is
 // unavailable. That of the bound of one caller has the status 429: another agent may have a slot.
-func (s *Slots) Take(c Caller) (release func(), err error) {
+func (s *StreamSlots) Take(c StreamCaller) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -94,7 +93,7 @@ func (s *Slots) Take(c Caller) (release func(), err error) {
 	case c != Unknown && s.of[c] >= s.own:
 		err = structs.Unavailablef("this agent sends %d files, logs and streams of events to the caller, the most "+
 			"for one; end one, or ask another agent; a token is a caller, and so is an address without one", s.own)
-		return nil, bodies.StatusError{Err: err, Status: http.StatusTooManyRequests}
+		return nil, StatusError{Err: err, Status: http.StatusTooManyRequests}
 	case c != Root && s.taken >= s.all:
 		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
 			s.all)
@@ -107,7 +106,7 @@ func (s *Slots) Take(c Caller) (release func(), err error) {
 	}, nil
 }
 
-func (s *Slots) add(c Caller, n int) {
+func (s *StreamSlots) add(c StreamCaller, n int) {
 	s.of[c] += n
 	if s.of[c] == 0 {
 		delete(s.of, c) // callers come and go

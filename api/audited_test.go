@@ -1,4 +1,4 @@
-package audited_test
+package api_test
 
 import (
 	"crypto/tls"
@@ -13,8 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/api/audited"
-	"berth/api/nodehttp"
+	"berth/api"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
 	"berth/internal/origin"
@@ -54,7 +53,7 @@ func TestNote_GivesARequestItsOrigin(t *testing.T) {
 	r.RemoteAddr = "10.0.0.1:80"
 	r.TLS = certificate(pki.RoleOperator, "ann")
 	w := httptest.NewRecorder()
-	r = audited.Note(w, r, "a1")
+	r = api.NoteOrigin(w, r, "a1")
 	o := *origin.From(r.Context())
 	id := o.RequestID
 	o.RequestID = ""
@@ -75,7 +74,7 @@ func TestNote_GivesARequestItsOrigin(t *testing.T) {
 	}
 
 	r = r.WithContext(opsocket.Mark(t.Context()))
-	if !origin.From(audited.Note(w, r, "a1").Context()).Socket {
+	if !origin.From(api.NoteOrigin(w, r, "a1").Context()).Socket {
 		t.Error("the origin has not the operator socket")
 	}
 }
@@ -99,11 +98,11 @@ func TestNote_TakesTheIDOfAnAgentAlone(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.TLS = c.state
-		r.Header.Set(audited.HeaderRequestID, c.id)
+		r.Header.Set(api.HeaderRequestID, c.id)
 		if c.passed {
-			r.Header.Set(nodehttp.HeaderPassedOn, "1")
+			r.Header.Set(api.HeaderPassedOn, "1")
 		}
-		got := origin.From(audited.Note(httptest.NewRecorder(), r, "").Context()).RequestID
+		got := origin.From(api.NoteOrigin(httptest.NewRecorder(), r, "").Context()).RequestID
 		if (got == c.id) != c.want {
 			t.Errorf("%s: got the ID %q, taken over: want %t", name, got, c.want)
 		}
@@ -125,8 +124,8 @@ func TestServe_HasTheChangesOfAnAgent(t *testing.T) {
 	} {
 		log, text := openLog(t)
 		ctx := origin.With(t.Context(), &structs.Origin{RequestID: "id-1", Agent: "a1"})
-		r := audited.Request{Needs: needs, Caller: caller, AllocID: "alloc-1"}
-		answer, err := audited.Serve(ctx, log, r, func() (any, error) {
+		r := api.AuditedRequest{Needs: needs, Caller: caller, AllocID: "alloc-1"}
+		answer, err := api.ServeAudited(ctx, log, r, func() (any, error) {
 			if got := strings.Count(text(), "\n"); got != want/2 {
 				t.Errorf("%s: %d lines before the handler runs", needs, got)
 			}
@@ -171,12 +170,12 @@ func TestServe_NeedsAnEnforcedSink(t *testing.T) {
 		served = true
 		return 1, nil
 	}
-	_, err = audited.Serve(t.Context(), log, audited.Request{Needs: access.NeedsAllocExec}, handle)
+	_, err = api.ServeAudited(t.Context(), log, api.AuditedRequest{Needs: access.NeedsAllocExec}, handle)
 	if !structs.IsKind(err, structs.KindUnavailable) || served {
 		t.Errorf("got %v, and the handler has run: %t", err, served)
 	}
 	for name, l := range map[string]*auditlog.Log{"a read": log, "without a log": nil} {
-		got, err := audited.Serve(t.Context(), l, audited.Request{Needs: access.NeedsReadLogs}, handle)
+		got, err := api.ServeAudited(t.Context(), l, api.AuditedRequest{Needs: access.NeedsReadLogs}, handle)
 		if got != 1 || err != nil {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
@@ -187,10 +186,10 @@ func TestDeny_HasDenialsAlone(t *testing.T) {
 	log, text := openLog(t)
 	other := structs.NotFoundf("nothing")
 	denied := structs.Deniedf("not you")
-	if audited.Deny(t.Context(), log, other) != other || audited.Deny(t.Context(), log, nil) != nil {
+	if api.NoteDenied(t.Context(), log, other) != other || api.NoteDenied(t.Context(), log, nil) != nil {
 		t.Error("an error is another one after Deny")
 	}
-	if audited.Deny(t.Context(), nil, denied) != denied || audited.Deny(t.Context(), log, denied) != denied {
+	if api.NoteDenied(t.Context(), nil, denied) != denied || api.NoteDenied(t.Context(), log, denied) != denied {
 		t.Error("an error is another one after Deny")
 	}
 	if got := text(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"result":"denied","error":"not you"`) {

@@ -1,7 +1,8 @@
+package api
+
 // Package audited makes the origins of HTTP requests for the audit logs of all agents that serve them, and
 // the events of the routes that an agent serves itself. Remote procedures have the events of the server that
 // serves them: see endpoints/audit.
-package audited
 
 import (
 	"context"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/api/nodehttp"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
 	"berth/internal/origin"
@@ -31,9 +31,9 @@ const (
 // uuid matches the IDs of requests.
 var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
-// Note returns the request with its origin in the context, and sets the header with its ID in the answer and
-// in what is passed on of the request.
-func Note(w http.ResponseWriter, r *http.Request, agent string) *http.Request {
+// NoteOrigin returns the request with its origin in the context, and sets the header with its ID in the
+// answer and in what is passed on of the request.
+func NoteOrigin(w http.ResponseWriter, r *http.Request, agent string) *http.Request {
 	o := &structs.Origin{
 		RequestID: idOf(r),
 		Operation: auditlog.Text(r.Method, structs.MaxQuoted),
@@ -57,7 +57,7 @@ func Note(w http.ResponseWriter, r *http.Request, agent string) *http.Request {
 // idOf returns a new ID, or that of a request that another agent has passed on. With TLS only a server can:
 // another caller could write lines under the ID of somebody else's request.
 func idOf(r *http.Request) string {
-	passedOn := r.TLS == nil && r.Header.Get(nodehttp.HeaderPassedOn) != "" || nodehttp.FromServer(r)
+	passedOn := r.TLS == nil && r.Header.Get(HeaderPassedOn) != "" || IsFromServer(r)
 	id := r.Header.Get(HeaderRequestID)
 	if passedOn && uuid.MatchString(id) {
 		return id
@@ -65,16 +65,16 @@ func idOf(r *http.Request) string {
 	return structs.NewID()
 }
 
-// Request is a request of a route that the agent serves itself.
-type Request struct {
+// AuditedRequest is a request of a route that the agent serves itself.
+type AuditedRequest struct {
 	Needs   access.Needs
 	Caller  access.Caller // "" without a token
 	AllocID string        // "": it is about no allocation
 }
 
-// Serve runs the handler of a route between the two events of its change, if it is one by its right. It does
-// not run the handler if an enforced sink does not take the first event.
-func Serve(ctx context.Context, log *auditlog.Log, r Request, handle func() (any, error)) (any, error) {
+// ServeAudited runs the handler of a route between the two events of its change, if it is one by its right.
+// It does not run the handler if an enforced sink does not take the first event.
+func ServeAudited(ctx context.Context, log *auditlog.Log, r AuditedRequest, handle func() (any, error)) (any, error) {
 	if log == nil || !r.Needs.Changes() {
 		return handle()
 	}
@@ -92,10 +92,11 @@ func Serve(ctx context.Context, log *auditlog.Log, r Request, handle func() (any
 	return answer, err
 }
 
-// Deny records that the agent itself denies a request, and returns the error. Other errors are no events.
-func Deny(ctx context.Context, log *auditlog.Log, err error) error {
+// NoteDenied records that the agent itself denies a request, and returns the error. Other errors are no
+// events.
+func NoteDenied(ctx context.Context, log *auditlog.Log, err error) error {
 	if log != nil && structs.IsKind(err, structs.KindDenied) {
-		e := event(ctx, Request{})
+		e := event(ctx, AuditedRequest{})
 		setResult(e, err)
 		log.Deny(ctx, e)
 	}
@@ -114,7 +115,7 @@ func setResult(e *auditlog.Event, err error) {
 	}
 }
 
-func event(ctx context.Context, r Request) *auditlog.Event {
+func event(ctx context.Context, r AuditedRequest) *auditlog.Event {
 	e := &auditlog.Event{
 		Kind:   auditlog.KindChange,
 		Caller: auditlog.CallerOf(r.Caller),
@@ -138,5 +139,5 @@ func event(ctx context.Context, r Request) *auditlog.Event {
 	return e
 }
 
-// AboutAlloc reports whether the ID in the path of a route is that of an allocation.
-func AboutAlloc(path string) bool { return strings.HasPrefix(path, "/v1/client/") }
+// IsAboutAlloc reports whether the ID in the path of a route is that of an allocation.
+func IsAboutAlloc(path string) bool { return strings.HasPrefix(path, "/v1/client/") }

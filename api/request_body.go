@@ -1,6 +1,7 @@
+package api
+
 // Package bodies bounds the bodies of requests: the bytes of each one, the memory of all together, and the
 // time in which they arrive.
-package bodies
 
 import (
 	"bytes"
@@ -26,10 +27,10 @@ const (
 // busyBodies is the delay for a client whose request was rejected because of the bodies of others.
 const busyBodies = time.Second
 
-// Body reads the body of one request within three bounds: its own size, the memory of all bodies together,
-// and the time in which it arrives. It sets the read deadline of the connection from the first byte
+// RequestBody reads the body of one request within three bounds: its own size, the memory of all bodies
+// together, and the time in which it arrives. It sets the read deadline of the connection from the first byte
 // to the last one, because net/http would wait for ever for a body that the handler has not read.
-type Body struct {
+type RequestBody struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
 	all     *loadshed.Budget
@@ -41,15 +42,15 @@ type Body struct {
 	ended   bool
 }
 
-// Bound bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
+// BoundBody bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
 // request has no body. The caller releases it after the request.
-func Bound(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *Body {
+func BoundBody(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *RequestBody {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||
 		r.Body == http.NoBody {
 		return nil
 	}
-	b := &Body{
+	b := &RequestBody{
 		src:     r.Body,
 		conn:    http.NewResponseController(w),
 		all:     all,
@@ -64,11 +65,11 @@ func Bound(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle ti
 
 // SetMost sets the most bytes of the body, 0 for a stream, before any is read. Until then it is that of most
 // routes.
-func (b *Body) SetMost(most int64) { b.most = most }
+func (b *RequestBody) SetMost(most int64) { b.most = most }
 
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
 // tests. A body has to meet both: a pause within it is bounded, and so is the whole time.
-func (b *Body) extendDeadline() {
+func (b *RequestBody) extendDeadline() {
 	deadline := time.Now().Add(b.idle)
 	allowance := time.Duration(b.read) * time.Second / bodyRate
 	atRate := b.started.Add(b.idle + allowance)
@@ -79,7 +80,7 @@ func (b *Body) extendDeadline() {
 }
 
 // Read reads the next part. Its errors go to the client.
-func (b *Body) Read(p []byte) (int, error) {
+func (b *RequestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
@@ -111,13 +112,13 @@ func (b *Body) Read(p []byte) (int, error) {
 }
 
 // Close leaves the unread rest to net/http, which discards a little of it before the deadline.
-func (b *Body) Close() error {
+func (b *RequestBody) Close() error {
 	return b.src.Close()
 }
 
 // reserve adds bytes to the share of the body in the budget, if the budget allows it. It never waits: a
 // request that waits with half a body would hold what others wait for.
-func (b *Body) reserve(n int64) bool {
+func (b *RequestBody) reserve(n int64) bool {
 	if !b.all.Take(n) {
 		return false
 	}
@@ -126,14 +127,14 @@ func (b *Body) reserve(n int64) bool {
 }
 
 // Release returns the share of the body to the budget after the request. b may be nil.
-func (b *Body) Release() {
+func (b *RequestBody) Release() {
 	if b != nil {
 		b.all.Give(b.used)
 	}
 }
 
 // ReserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
-func (b *Body) ReserveDecoded(text []byte) error {
+func (b *RequestBody) ReserveDecoded(text []byte) error {
 	// Each of them becomes a value of its own in memory, however few bytes it has.
 	parts := bytes.Count(text, []byte("{")) +
 		bytes.Count(text, []byte("[")) +

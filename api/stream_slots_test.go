@@ -1,4 +1,4 @@
-package slots
+package api
 
 import (
 	"crypto/tls"
@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"testing"
 
-	"berth/api/bodies"
-	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/structs"
 )
@@ -22,12 +20,12 @@ const (
 )
 
 func TestSlots_BoundAllAndEachCaller(t *testing.T) {
-	s := New(3, 2)
-	take := func(c Caller, want int) func() {
+	s := NewStreamSlots(3, 2)
+	take := func(c StreamCaller, want int) func() {
 		t.Helper()
 		release, err := s.Take(c)
 		status := none
-		var own bodies.StatusError
+		var own StatusError
 		if errors.As(err, &own) {
 			status = own.Status
 		} else if err != nil {
@@ -51,11 +49,11 @@ func TestSlots_BoundAllAndEachCaller(t *testing.T) {
 	end()
 	take(Unknown, none)
 	take("a", allTaken)
-	s = New(3, 2)
+	s = NewStreamSlots(3, 2)
 	for range 3 {
 		take(Unknown, none)
 	}
-	s = New(3, 2)
+	s = NewStreamSlots(3, 2)
 	take("a", none)()
 	if len(s.of) != 0 || s.taken != 0 {
 		t.Errorf("a caller that has gone is kept: %v, %d", s.of, s.taken)
@@ -81,7 +79,7 @@ func TestCallerOf_CountsTokensAndAddresses(t *testing.T) {
 		{"10.0.0.1:1", "10.0.0.1:1", "x", "y", false},
 		{"10.0.0.1:1", "10.0.0.1:1", "x", "", false},
 	} {
-		a, b := CallerOf(from(c.a), c.tokenA), CallerOf(from(c.b), c.tokenB)
+		a, b := StreamCallerOf(from(c.a), c.tokenA), StreamCallerOf(from(c.b), c.tokenB)
 		if (a == b) != c.same || a == Unknown || a == Root {
 			t.Errorf("%q beside %q: same is %t, want %t", a, b, a == b, c.same)
 		}
@@ -91,34 +89,34 @@ func TestCallerOf_CountsTokensAndAddresses(t *testing.T) {
 // The name that a server sends counts only with its certificate.
 func TestCallerOf_BelievesNoHeaderWithoutAServer(t *testing.T) {
 	r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{}}
-	r.Header.Set(nodehttp.HeaderPassedOn, "1")
-	r.Header.Set(Header, "root")
-	want := CallerOf(&http.Request{RemoteAddr: "10.0.0.1:2"}, "")
-	if got := CallerOf(r, ""); got != want {
+	r.Header.Set(HeaderPassedOn, "1")
+	r.Header.Set(HeaderStreamCaller, "root")
+	want := StreamCallerOf(&http.Request{RemoteAddr: "10.0.0.1:2"}, "")
+	if got := StreamCallerOf(r, ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
-	if got := CallerOf(r, ""); got != want {
+	if got := StreamCallerOf(r, ""); got != want {
 		t.Errorf("with a certificate of no server: got %q, want %q", got, want)
 	}
 	of := func(role string) *x509.Certificate {
 		return &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "global", Path: "/" + role + "/n1"}}}
 	}
 	r.TLS.PeerCertificates[0] = of("node")
-	if got := CallerOf(r, ""); got != want {
+	if got := StreamCallerOf(r, ""); got != want {
 		t.Errorf("with the certificate of a node: got %q, want %q", got, want)
 	}
 	r.TLS.PeerCertificates[0] = of("server")
-	if got := CallerOf(r, "x"); got != Root {
+	if got := StreamCallerOf(r, "x"); got != Root {
 		t.Errorf("from a server: got %q, want the caller that it names", got)
 	}
-	r.Header.Del(Header)
-	if got := CallerOf(r, "x"); got != Unknown {
+	r.Header.Del(HeaderStreamCaller)
+	if got := StreamCallerOf(r, "x"); got != Unknown {
 		t.Errorf("from a server of a former version: got %q", got)
 	}
 
-	r.Header.Del(nodehttp.HeaderPassedOn)
-	if got := CallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != Root {
+	r.Header.Del(HeaderPassedOn)
+	if got := StreamCallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != Root {
 		t.Errorf("at the operator socket: got %q", got)
 	}
 }

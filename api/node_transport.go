@@ -1,5 +1,6 @@
+package api
+
 // Package nodehttp connects an agent to the HTTP port of the agent of another node.
-package nodehttp
 
 import (
 	"context"
@@ -20,9 +21,9 @@ const connectTimeout = 5 * time.Second
 // HeaderPassedOn marks a request that another agent has forwarded. It is not forwarded again.
 const HeaderPassedOn = "X-Berth-Passed-On"
 
-// FromServer reports whether a server has forwarded the request: its certificate, which the port has
+// IsFromServer reports whether a server has forwarded the request: its certificate, which the port has
 // verified, proves it.
-func FromServer(r *http.Request) bool {
+func IsFromServer(r *http.Request) bool {
 	if r.Header.Get(HeaderPassedOn) == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return false
 	}
@@ -30,18 +31,18 @@ func FromServer(r *http.Request) bool {
 	return err == nil && id.Role == pki.RoleServer
 }
 
-// Connect opens a connection to the HTTP port of the agent of a node. With TLS it is a *tls.Conn.
-type Connect func(ctx context.Context, address, nodeID string) (net.Conn, error)
+// NodeConnect opens a connection to the HTTP port of the agent of a node. With TLS it is a *tls.Conn.
+type NodeConnect func(ctx context.Context, address, nodeID string) (net.Conn, error)
 
-// Plain connects without TLS.
-func Plain(ctx context.Context, address, _ string) (net.Conn, error) {
+// ConnectPlain connects without TLS.
+func ConnectPlain(ctx context.Context, address, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// Transport returns a transport to the agent of a node, for one request. The scheme of its URLs is http,
+// NodeTransport returns a transport to the agent of a node, for one request. The scheme of its URLs is http,
 // also with TLS. An error of the connect and of its handshake is a *net.OpError of "dial": nothing of the
 // request was sent.
-func Transport(connect Connect, nodeID string) *http.Transport {
+func NodeTransport(connect NodeConnect, nodeID string) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connectTimeout)

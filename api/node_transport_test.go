@@ -1,4 +1,4 @@
-package nodehttp
+package api
 
 import (
 	"context"
@@ -39,9 +39,9 @@ func TestTransport_CallsARejectedCertificateAFaultOfTheConnect(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 
-	tr := Transport(func(ctx context.Context, address, _ string) (net.Conn, error) {
+	tr := NodeTransport(func(ctx context.Context, address, _ string) (net.Conn, error) {
 		d := peertls.Dialing{
-			Connect: func(ctx context.Context) (net.Conn, error) { return Plain(ctx, address, "") },
+			Connect: func(ctx context.Context) (net.Conn, error) { return ConnectPlain(ctx, address, "") },
 			TLS:     keys.Client(peertls.Roles(pki.RoleServer)),
 		}
 		return d.Dial(ctx)
