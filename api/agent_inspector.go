@@ -1,8 +1,5 @@
 package api
 
-// Package inspect has what an agent tells of its process and its machine to experts: the lines of its log,
-// and facts about the host. Package api/agents has the routes.
-
 import (
 	"context"
 	"time"
@@ -11,9 +8,12 @@ import (
 	"berth/structs/nodecalls"
 )
 
+// This file has what an agent tells of its process and its machine to experts: the lines of its log, and facts
+// about the host.
+
 // AgentInspector has the methods of the process for those routes.
 type AgentInspector interface {
-	// AgentPlace finds the agent that a request names by the ID of its node, or by the name or ID of its server,
+	// Place finds the agent that a request names by the ID of its node, or by the name or ID of its server,
 	// or by "leader". Without both it is this one. The error is not-found for a server that is not known, a
 	// failed precondition if this agent knows no servers, and invalid with both.
 	Place(nodeID, serverID string) (AgentPlace, error)
@@ -30,7 +30,7 @@ type AgentInspector interface {
 	// the ID of a node. The error is not-found if the agent does not run that node, and a failed precondition
 	// without a certificate, or without its renewal by the servers.
 	Identity(ctx context.Context, nodeID string, renew bool) (*NodeIdentity, error)
-	// HostFacts describes the machine without secrets.
+	// Host describes the machine without secrets.
 	Host(ctx context.Context) (*HostFacts, error)
 	// Debug reports whether the configuration opens profiles and the host to callers without tokens
 	// (enable_debug).

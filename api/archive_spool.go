@@ -1,8 +1,5 @@
 package api
 
-// Package archives has the two ends of a transfer of an archive of the state over HTTP. The digest of an
-// archive is in a header, so its sender needs the whole archive first.
-
 import (
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +10,9 @@ import (
 
 	"berth/structs"
 )
+
+// This file has the two ends of a transfer of an archive of the state over HTTP. The digest of an archive is
+// in a header, so its sender needs the whole archive first.
 
 // ArchiveSpool has an archive in a temporary file without a name, which ends with the process.
 type ArchiveSpool struct {

@@ -1,9 +1,5 @@
 package api
 
-// Package audited makes the origins of HTTP requests for the audit logs of all agents that serve them, and
-// the events of the routes that an agent serves itself. Remote procedures have the events of the server that
-// serves them: see endpoints/audit.
-
 import (
 	"context"
 	"net/http"
@@ -18,6 +14,10 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 )
+
+// This file makes the origins of HTTP requests for the audit logs of all agents that serve them, and the events
+// of the routes that an agent serves itself. Remote procedures have the events of the server that serves them:
+// see endpoints/audit.
 
 // HeaderRequestID has the ID of a request: in the answer, and in a request that another agent has passed on.
 const HeaderRequestID = "X-Berth-Request-Id"
@@ -74,7 +74,8 @@ type AuditedRequest struct {
 
 // ServeAudited runs the handler of a route between the two events of its change, if it is one by its right.
 // It does not run the handler if an enforced sink does not take the first event.
-func ServeAudited(ctx context.Context, log *auditlog.Log, r AuditedRequest, handle func() (any, error)) (any, error) {
+func ServeAudited(ctx context.Context, log *auditlog.Log, r AuditedRequest,
+	handle func() (any, error)) (any, error) {
 	if log == nil || !r.Needs.Changes() {
 		return handle()
 	}

@@ -1,13 +1,17 @@
 package api
 
-// Package confirm ends a request that lasts when its caller has lost the right to it.
-
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"time"
 
 	"berth/structs"
 )
+
+// This file ends a request that lasts when its caller has lost the right to it.
 
 // ConfirmEvery is the time between two questions, and ConfirmLimit the time for which a request lasts without
 // an answer.
@@ -44,4 +48,47 @@ func WatchRight(ctx context.Context, ask func(context.Context) error, end contex
 			return
 		}
 	}
+}
+
+// The trailers of a stream that ends with the right of its caller: the kind and the text of the error. The
+// status of the answer was sent before.
+const (
+	trailerKind = "X-Berth-Ended-Kind"
+	trailerText = "X-Berth-Ended"
+)
+
+// LostRight returns the error with which WatchRight has ended a request, nil for a request that it has not
+// ended.
+func LostRight(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if errors.As(err, new(*structs.Error)) {
+		return err
+	}
+	return nil
+}
+
+// TellEnd ends an answer without a length, whose status was sent, with an error. The handler returns then.
+func TellEnd(w http.ResponseWriter, err error) {
+	h := w.Header()
+	h.Set(http.TrailerPrefix+trailerKind, string(structs.KindOf(err)))
+	h.Set(http.TrailerPrefix+trailerText, structs.Printable(structs.Cut(err.Error(), structs.MaxReason)))
+}
+
+// ConfirmedBody returns the body of an answer. A read at its end returns the error of TellEnd, if there is
+// one.
+func ConfirmedBody(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
+
+type body struct {
+	io.ReadCloser
+	of *http.Response
+}
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	kind := b.of.Trailer.Get(trailerKind) // known at the end
+	if errors.Is(err, io.EOF) && kind != "" {
+		text := structs.Cut(b.of.Trailer.Get(trailerText), structs.MaxReason)
+		err = &structs.Error{Kind: structs.Kind(kind), Text: cmp.Or(text, kind)}
+	}
+	return n, err
 }

@@ -17,8 +17,8 @@ func Needs(n access.Needs) func(*Route) {
 }
 
 // authorize returns an error unless the caller has what a route needs. It ends a request that lasts when its
-// caller has lost the right. stop ends the check. Root needs no token at its own agent, and a server that
-// forwards a request has asked and asks again.
+// caller has lost the right. stop ends the check. RootCaller needs no token at its own agent, and a server
+// that forwards a request has asked and asks again.
 //
 // Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
 // an agent reaches no server, their last answer counts if it was that access control is off, also over a

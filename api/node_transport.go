@@ -1,7 +1,5 @@
 package api
 
-// Package nodehttp connects an agent to the HTTP port of the agent of another node.
-
 import (
 	"context"
 	"crypto/tls"
@@ -14,6 +12,8 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 )
+
+// This file connects an agent to the HTTP port of the agent of another node.
 
 // connectTimeout bounds the connect to another agent, whose machine may be off.
 const connectTimeout = 5 * time.Second

@@ -1,8 +1,5 @@
 package api
 
-// Package bodies bounds the bodies of requests: the bytes of each one, the memory of all together, and the
-// time in which they arrive.
-
 import (
 	"bytes"
 	"cmp"
@@ -15,6 +12,9 @@ import (
 	"berth/internal/loadshed"
 	"berth/structs"
 )
+
+// This file bounds the bodies of requests: the bytes of each one, the memory of all together, and the time in
+// which they arrive.
 
 // The bounds of the time in which a body arrives. Each part arrives within bodyIdle. A body that is not a
 // stream arrives at bodyRate or faster. 1 KiB a second is far below the rate of any real link, and stops a
@@ -180,3 +180,16 @@ func tooLargeError(format string, args ...any) error {
 func busyError() error {
 	return structs.Busy(busyBodies, "this agent has too many large requests to serve")
 }
+
+// StatusError is an error with another HTTP status than that of its kind.
+type StatusError struct {
+	Err    error
+	Status int
+	Unread bool // the body of the request is not read to its end, so no request follows on the connection
+}
+
+// StatusError is the text of the error alone.
+func (e StatusError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error, which has a kind.
+func (e StatusError) Unwrap() error { return e.Err }

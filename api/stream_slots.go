@@ -1,9 +1,5 @@
 package api
 
-// Package slots bounds the streams that an agent sends at a time: all of them, and those of one caller, so
-// that nobody locks out others. A token is a caller, and so is an address without one. Root has slots of its
-// own at the operator socket of its agent.
-
 import (
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,18 +12,22 @@ import (
 	"berth/structs"
 )
 
+// This file bounds the streams that an agent sends at a time: all of them, and those of one caller, so that
+// nobody locks out others. A token is a caller, and so is an address without one. RootCaller has slots of its
+// own at the operator socket of its agent.
+
 // HeaderStreamCaller tells the agent of a node for which caller a server forwards a request: the request has
 // the address of the server, and may lack the token. An agent believes it of a server alone.
 const HeaderStreamCaller = "X-Berth-Stream-Caller"
 
-// StreamCaller names the sender of streams, without a secret. Root is that of the operator socket. Unknown is
-// not bounded by itself: a server of a former version does not tell for whom it forwards.
+// StreamCaller names the sender of streams, without a secret. RootCaller is that of the operator socket.
+// UnknownCaller is not bounded by itself: a server of a former version does not tell for whom it forwards.
 type StreamCaller string
 
 // The callers without a token or an address.
 const (
-	Unknown StreamCaller = ""
-	Root    StreamCaller = "root"
+	UnknownCaller StreamCaller = ""
+	RootCaller    StreamCaller = "root"
 )
 
 // MaxOwnStreams bounds the streams of one caller among structs.MaxFileStreams of an agent.
@@ -43,7 +43,7 @@ func StreamCallerOf(r *http.Request, token string) StreamCaller {
 	case IsFromServer(r):
 		return StreamCaller(r.Header.Get(HeaderStreamCaller))
 	case opsocket.Marked(r.Context()):
-		return Root
+		return RootCaller
 	case token != "":
 		digest := sha256.Sum256([]byte(token))
 		return StreamCaller("token " + hex.EncodeToString(digest[:]))
@@ -90,11 +90,11 @@ func (s *StreamSlots) Take(c StreamCaller) (release func(), err error) {
 	defer s.mu.Unlock()
 
 	switch {
-	case c != Unknown && s.of[c] >= s.own:
+	case c != UnknownCaller && s.of[c] >= s.own:
 		err = structs.Unavailablef("this agent sends %d files, logs and streams of events to the caller, the most "+
 			"for one; end one, or ask another agent; a token is a caller, and so is an address without one", s.own)
 		return nil, StatusError{Err: err, Status: http.StatusTooManyRequests}
-	case c != Root && s.taken >= s.all:
+	case c != RootCaller && s.taken >= s.all:
 		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
 			s.all)
 	}
@@ -111,7 +111,7 @@ func (s *StreamSlots) add(c StreamCaller, n int) {
 	if s.of[c] == 0 {
 		delete(s.of, c) // callers come and go
 	}
-	if c != Root {
+	if c != RootCaller {
 		s.taken += n
 	}
 }

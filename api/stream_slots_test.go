@@ -41,17 +41,17 @@ func TestSlots_BoundAllAndEachCaller(t *testing.T) {
 	take("a", ownTaken)
 	take("b", none)
 	take("c", allTaken)
-	take(Unknown, allTaken)
-	take(Root, none) // beside the others
-	take(Root, none)
-	take(Root, ownTaken)
+	take(UnknownCaller, allTaken)
+	take(RootCaller, none) // beside the others
+	take(RootCaller, none)
+	take(RootCaller, ownTaken)
 
 	end()
-	take(Unknown, none)
+	take(UnknownCaller, none)
 	take("a", allTaken)
 	s = NewStreamSlots(3, 2)
 	for range 3 {
-		take(Unknown, none)
+		take(UnknownCaller, none)
 	}
 	s = NewStreamSlots(3, 2)
 	take("a", none)()
@@ -80,7 +80,7 @@ func TestCallerOf_CountsTokensAndAddresses(t *testing.T) {
 		{"10.0.0.1:1", "10.0.0.1:1", "x", "", false},
 	} {
 		a, b := StreamCallerOf(from(c.a), c.tokenA), StreamCallerOf(from(c.b), c.tokenB)
-		if (a == b) != c.same || a == Unknown || a == Root {
+		if (a == b) != c.same || a == UnknownCaller || a == RootCaller {
 			t.Errorf("%q beside %q: same is %t, want %t", a, b, a == b, c.same)
 		}
 	}
@@ -107,16 +107,16 @@ func TestCallerOf_BelievesNoHeaderWithoutAServer(t *testing.T) {
 		t.Errorf("with the certificate of a node: got %q, want %q", got, want)
 	}
 	r.TLS.PeerCertificates[0] = of("server")
-	if got := StreamCallerOf(r, "x"); got != Root {
+	if got := StreamCallerOf(r, "x"); got != RootCaller {
 		t.Errorf("from a server: got %q, want the caller that it names", got)
 	}
 	r.Header.Del(HeaderStreamCaller)
-	if got := StreamCallerOf(r, "x"); got != Unknown {
+	if got := StreamCallerOf(r, "x"); got != UnknownCaller {
 		t.Errorf("from a server of a former version: got %q", got)
 	}
 
 	r.Header.Del(HeaderPassedOn)
-	if got := StreamCallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != Root {
+	if got := StreamCallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != RootCaller {
 		t.Errorf("at the operator socket: got %q", got)
 	}
 }
