@@ -298,7 +298,7 @@ func serveSnapshot(c *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := SpoolArchive(func(w io.Writer) error { return c.Agent.SnapshotSave(c.Ctx(), c.Token(), w) })
+	spool, err := spoolArchive(func(w io.Writer) error { return c.Agent.SnapshotSave(c.Ctx(), c.Token(), w) })
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer closeBody(resp)
-	return ReceiveArchive(w, resp.Body, resp.Header.Get("Digest"))
+	return receiveArchive(w, resp.Body, resp.Header.Get("Digest"))
 }
 
 var snapshotRestore = NewEndpoint[struct{}](Put, "/v1/operator/snapshot",

@@ -14,20 +14,20 @@ import (
 // This file has the two ends of a transfer of an archive of the state over HTTP. The digest of an archive is
 // in a header, so its sender needs the whole archive first.
 
-// ArchiveSpool has an archive in a temporary file without a name, which ends with the process.
-type ArchiveSpool struct {
+// archiveSpool has an archive in a temporary file without a name, which ends with the process.
+type archiveSpool struct {
 	Size   int64  // bytes
 	Digest string // the value of the header Digest
 	file   *os.File
 }
 
-// SpoolArchive keeps the archive that save writes. An error of save is returned as it is.
-func SpoolArchive(save func(io.Writer) error) (_ *ArchiveSpool, err error) {
+// spoolArchive keeps the archive that save writes. An error of save is returned as it is.
+func spoolArchive(save func(io.Writer) error) (_ *archiveSpool, err error) {
 	file, err := os.CreateTemp("", "berth-snapshot-*")
 	if err != nil {
 		return nil, spoolFault(err)
 	}
-	s := &ArchiveSpool{file: file}
+	s := &archiveSpool{file: file}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -54,20 +54,20 @@ func SpoolArchive(save func(io.Writer) error) (_ *ArchiveSpool, err error) {
 func spoolFault(err error) error { return fmt.Errorf("spooling the snapshot: %w", err) }
 
 // WriteTo writes the archive to w.
-func (s *ArchiveSpool) WriteTo(w io.Writer) (int64, error) {
+func (s *archiveSpool) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, io.NewSectionReader(s.file, 0, s.Size))
 }
 
 // Close deletes the archive.
-func (s *ArchiveSpool) Close() { _ = s.file.Close() } // nothing reads it any more
+func (s *archiveSpool) Close() { _ = s.file.Close() } // nothing reads it any more
 
 func digestValue(sum hash.Hash) string {
 	return "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
-// ReceiveArchive copies an archive to w and verifies its digest, a value of the header Digest. The error is
+// receiveArchive copies an archive to w and verifies its digest, a value of the header Digest. The error is
 // unavailable, and the content of w is then useless.
-func ReceiveArchive(w io.Writer, archive io.Reader, digest string) error {
+func receiveArchive(w io.Writer, archive io.Reader, digest string) error {
 	sum := sha256.New()
 	_, err := io.Copy(io.MultiWriter(w, sum), archive)
 	if err != nil {

@@ -57,7 +57,7 @@ func NoteOrigin(w http.ResponseWriter, r *http.Request, agent string) *http.Requ
 // idOf returns a new ID, or that of a request that another agent has passed on. With TLS only a server can:
 // another caller could write lines under the ID of somebody else's request.
 func idOf(r *http.Request) string {
-	passedOn := r.TLS == nil && r.Header.Get(HeaderPassedOn) != "" || IsFromServer(r)
+	passedOn := r.TLS == nil && r.Header.Get(HeaderPassedOn) != "" || isFromServer(r)
 	id := r.Header.Get(HeaderRequestID)
 	if passedOn && uuid.MatchString(id) {
 		return id
@@ -140,5 +140,5 @@ func event(ctx context.Context, r AuditedRequest) *auditlog.Event {
 	return e
 }
 
-// IsAboutAlloc reports whether the ID in the path of a route is that of an allocation.
-func IsAboutAlloc(path string) bool { return strings.HasPrefix(path, "/v1/client/") }
+// isAboutAlloc reports whether the ID in the path of a route is that of an allocation.
+func isAboutAlloc(path string) bool { return strings.HasPrefix(path, "/v1/client/") }

@@ -293,7 +293,7 @@ func (c *Call) DecodeBody(dst any) error {
 // than the text, so it has to fit into the budget of all bodies first.
 func (c *Call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
-	bound, ok := c.r.Body.(*RequestBody)
+	bound, ok := c.r.Body.(*requestBody)
 	if ok && err == nil {
 		err = bound.ReserveDecoded(text)
 	}

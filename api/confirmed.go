@@ -13,18 +13,18 @@ import (
 
 // This file ends a request that lasts when its caller has lost the right to it.
 
-// ConfirmEvery is the time between two questions, and ConfirmLimit the time for which a request lasts without
+// confirmEvery is the time between two questions, and confirmLimit the time for which a request lasts without
 // an answer.
 const (
-	ConfirmEvery = 2 * time.Second
-	ConfirmLimit = 30 * time.Second
+	confirmEvery = 2 * time.Second
+	confirmLimit = 30 * time.Second
 )
 
-// WatchRight asks until ctx ends whether the caller still has the right, and calls end with the error once it
+// watchRight asks until ctx ends whether the caller still has the right, and calls end with the error once it
 // has not. Another error than a denial, as one without a leader, says nothing about the right, so it ends the
-// request only after ConfirmLimit.
-func WatchRight(ctx context.Context, ask func(context.Context) error, end context.CancelCauseFunc) {
-	again := time.NewTicker(ConfirmEvery)
+// request only after confirmLimit.
+func watchRight(ctx context.Context, ask func(context.Context) error, end context.CancelCauseFunc) {
+	again := time.NewTicker(confirmEvery)
 	defer again.Stop()
 	confirmed := time.Now()
 	for {
@@ -34,7 +34,7 @@ func WatchRight(ctx context.Context, ask func(context.Context) error, end contex
 		case <-again.C:
 		}
 
-		asking, cancel := context.WithDeadline(ctx, confirmed.Add(ConfirmLimit))
+		asking, cancel := context.WithDeadline(ctx, confirmed.Add(confirmLimit))
 		err := ask(asking)
 		cancel()
 		switch {
@@ -43,8 +43,8 @@ func WatchRight(ctx context.Context, ask func(context.Context) error, end contex
 		case structs.IsKind(err, structs.KindDenied):
 			end(err)
 			return
-		case time.Since(confirmed) >= ConfirmLimit:
-			end(structs.Unavailablef("no server has confirmed the right of the caller for %s: %w", ConfirmLimit, err))
+		case time.Since(confirmed) >= confirmLimit:
+			end(structs.Unavailablef("no server has confirmed the right of the caller for %s: %w", confirmLimit, err))
 			return
 		}
 	}
@@ -57,7 +57,7 @@ const (
 	trailerText = "X-Berth-Ended"
 )
 
-// LostRight returns the error with which WatchRight has ended a request, nil for a request that it has not
+// LostRight returns the error with which watchRight has ended a request, nil for a request that it has not
 // ended.
 func LostRight(ctx context.Context) error {
 	err := context.Cause(ctx)
@@ -67,16 +67,16 @@ func LostRight(ctx context.Context) error {
 	return nil
 }
 
-// TellEnd ends an answer without a length, whose status was sent, with an error. The handler returns then.
-func TellEnd(w http.ResponseWriter, err error) {
+// tellEnd ends an answer without a length, whose status was sent, with an error. The handler returns then.
+func tellEnd(w http.ResponseWriter, err error) {
 	h := w.Header()
 	h.Set(http.TrailerPrefix+trailerKind, string(structs.KindOf(err)))
 	h.Set(http.TrailerPrefix+trailerText, structs.Printable(structs.Cut(err.Error(), structs.MaxReason)))
 }
 
-// ConfirmedBody returns the body of an answer. A read at its end returns the error of TellEnd, if there is
+// confirmedBody returns the body of an answer. A read at its end returns the error of tellEnd, if there is
 // one.
-func ConfirmedBody(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
+func confirmedBody(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
 
 type body struct {
 	io.ReadCloser

@@ -284,5 +284,5 @@ func openBody(resp *http.Response, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ConfirmedBody(resp), nil
+	return confirmedBody(resp), nil
 }

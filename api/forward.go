@@ -114,7 +114,7 @@ func anyServer(c *Call) structs.QueryOptions {
 func rejectOthers(resp *http.Response) error {
 	resp.Header.Del(HeaderRequestID) // the answer of this agent has it
 	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
-		return ErrNoAgent
+		return errNoAgent
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ const unanswered = "%s: its agent did not answer at its HTTP address %s: %w; " +
 func forwardFault(n *structs.Node, look string, err error) error {
 	// Only a dial that failed is proof that nothing was sent.
 	var op *net.OpError
-	if errors.Is(err, ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
+	if errors.Is(err, errNoAgent) || errors.As(err, &op) && op.Op == "dial" {
 		return structs.Unavailablef(unreachable, agentOf(n), n.HTTPAddr, netfault.Plain(err))
 	}
 	return structs.Timeoutf(unanswered, agentOf(n), n.HTTPAddr, netfault.Plain(err), look)
@@ -193,7 +193,7 @@ func tellCut(c *Call) {
 	switch {
 	case fault == nil:
 	case lost != nil && plain:
-		TellEnd(c.w, lost)
+		tellEnd(c.w, lost)
 	default:
 		panic(fault)
 	}

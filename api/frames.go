@@ -78,7 +78,7 @@ func (c *Call) stream(s stream) error {
 	err = errors.Join(err, readErr, from.Close())
 	lost := LostRight(c.Ctx())
 	if err == nil && lost != nil && s.plain {
-		TellEnd(c.w, lost)
+		tellEnd(c.w, lost)
 		return nil
 	}
 	return errors.Join(err, lost) // frames have no place for an error, so they break off
@@ -99,11 +99,11 @@ func (c *Call) TakeStream() (release func(), err error) {
 }
 
 // streamCaller returns the caller for which the streams of a request count.
-func streamCaller(c *Call) StreamCaller {
+func streamCaller(c *Call) callerName {
 	if c.wasOpen.Load() {
-		return StreamCallerOf(c.r, "") // nobody verifies its token
+		return callerNameOf(c.r, "") // nobody verifies its token
 	}
-	return StreamCallerOf(c.r, c.Token())
+	return callerNameOf(c.r, c.Token())
 }
 
 // setStreamHeaders sets the headers of bytes from a task: a browser must not run them.

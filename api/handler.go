@@ -176,7 +176,7 @@ type handler struct {
 	pools     *http.ServeMux   // of the routes of one node pool
 	bodies    *loadshed.Budget // bytes of all bodies in flight
 	origin    *http.CrossOriginProtection
-	streaming *StreamSlots // of the files, logs and events that are being sent
+	streaming *streamSlots // of the files, logs and events that are being sent
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
 	wasOpen   openness
@@ -191,7 +191,7 @@ func NewHandler(cfg Config) http.Handler {
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
 
-		streaming: NewStreamSlots(structs.MaxFileStreams, MaxOwnStreams),
+		streaming: newStreamSlots(structs.MaxFileStreams, MaxOwnStreams),
 	}
 
 	h.Own = cmp.Or(h.Own, h.Caller)
@@ -250,7 +250,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 
 	// The bound counts from the first byte: an answer before the body is read needs it as well.
-	body := BoundBody(m, r, h.bodies, h.BodyIdle)
+	body := boundBody(m, r, h.bodies, h.BodyIdle)
 	defer body.Release()
 	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
 	err := CheckHost(h.AllowedHosts, r.Host)
@@ -283,7 +283,7 @@ func (h *handler) muxOf(path string) *http.ServeMux {
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The route is known only now. Until here the body had the default bound.
-		if b, ok := r.Body.(*RequestBody); ok {
+		if b, ok := r.Body.(*requestBody); ok {
 			b.SetMost(route.mostBody())
 		}
 
@@ -335,7 +335,7 @@ func serveAuthorized(c *Call, route Route) (answer any, err error) {
 		return route.serve(c)
 	}
 	r := AuditedRequest{Needs: route.Needs, Caller: c.caller}
-	if IsAboutAlloc(route.Path) {
+	if isAboutAlloc(route.Path) {
 		r.AllocID = c.ID()
 	}
 	return ServeAudited(c.Ctx(), c.Audit, r, func() (any, error) { return route.serve(c) })

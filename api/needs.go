@@ -17,7 +17,7 @@ func Needs(n access.Needs) func(*Route) {
 }
 
 // authorize returns an error unless the caller has what a route needs. It ends a request that lasts when its
-// caller has lost the right. stop ends the check. RootCaller needs no token at its own agent, and a server
+// caller has lost the right. stop ends the check. rootCaller needs no token at its own agent, and a server
 // that forwards a request has asked and asks again.
 //
 // Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
@@ -28,7 +28,7 @@ func Needs(n access.Needs) func(*Route) {
 func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
-	if !asks || opsocket.Marked(c.Ctx()) || IsFromServer(c.r) {
+	if !asks || opsocket.Marked(c.Ctx()) || isFromServer(c.r) {
 		return stop, nil
 	}
 
@@ -58,14 +58,14 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 		_, err := askRight(ctx, c, *req)
 		return err
 	}
-	go WatchRight(ctx, ask, cancel)
+	go watchRight(ctx, ask, cancel)
 	return func() { cancel(nil) }, nil
 }
 
 // IsOpen reports whether the request passes only because access control is off: its caller is not root at
 // this agent or at the server that has forwarded it, and has no token.
 func IsOpen(c *Call) bool {
-	if IsFromServer(c.r) {
+	if isFromServer(c.r) {
 		return c.r.Header.Get(headerHops) == hopOfOpen
 	}
 	return c.wasOpen.Load() && !opsocket.Marked(c.Ctx())

@@ -118,7 +118,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(3 * ConfirmEvery)
+			time.Sleep(3 * confirmEvery)
 			if c.Ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
@@ -133,7 +133,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("got %v, want the denial", err)
 		}
-		if took := time.Since(begun) - 3*ConfirmEvery; took > 5*time.Second {
+		if took := time.Since(begun) - 3*confirmEvery; took > 5*time.Second {
 			t.Errorf("the request ended %s after its right; want at most 5s", took)
 		}
 	})
@@ -145,7 +145,7 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		j := &judge{}
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
-			time.Sleep(2 * ConfirmLimit)
+			time.Sleep(2 * confirmLimit)
 			if c.Ctx().Err() != nil {
 				t.Error("the request ended while servers answered")
 			}
@@ -157,9 +157,9 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v, want unavailable", err)
 		}
-		took := time.Since(begun) - 2*ConfirmLimit
-		if took < ConfirmLimit-ConfirmEvery || took > ConfirmLimit+ConfirmEvery {
-			t.Errorf("the request ended %s after the last answer; want about %s", took, ConfirmLimit)
+		took := time.Since(begun) - 2*confirmLimit
+		if took < confirmLimit-confirmEvery || took > confirmLimit+confirmEvery {
+			t.Errorf("the request ended %s after the last answer; want about %s", took, confirmLimit)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 		j := &judge{open: true}
 		route := Route{Needs: access.NeedsReadLogs, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(2 * ConfirmLimit)
+			time.Sleep(2 * confirmLimit)
 			return "served", c.Ctx().Err()
 		}}
 		call := newNeedsCall(t.Context(), j, "/")

@@ -21,9 +21,9 @@ const connectTimeout = 5 * time.Second
 // HeaderPassedOn marks a request that another agent has forwarded. It is not forwarded again.
 const HeaderPassedOn = "X-Berth-Passed-On"
 
-// IsFromServer reports whether a server has forwarded the request: its certificate, which the port has
+// isFromServer reports whether a server has forwarded the request: its certificate, which the port has
 // verified, proves it.
-func IsFromServer(r *http.Request) bool {
+func isFromServer(r *http.Request) bool {
 	if r.Header.Get(HeaderPassedOn) == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return false
 	}
@@ -105,13 +105,13 @@ func (p *plainConn) Read(b []byte) (int, error) {
 	if n > 0 && !p.answered {
 		p.answered = true
 		if b[0] == tlsAlert {
-			return 0, ErrNoAgent
+			return 0, errNoAgent
 		}
 	}
 	return n, err
 }
 
-// ErrNoAgent is the fault of a request that something else than an agent without TLS has rejected: it has
+// errNoAgent is the fault of a request that something else than an agent without TLS has rejected: it has
 // had no effect.
-var ErrNoAgent = errors.New("the server at this address is no agent, and may expect TLS " +
+var errNoAgent = errors.New("the server at this address is no agent, and may expect TLS " +
 	"(compare the tls blocks of both agents)")

@@ -27,10 +27,10 @@ const (
 // busyBodies is the delay for a client whose request was rejected because of the bodies of others.
 const busyBodies = time.Second
 
-// RequestBody reads the body of one request within three bounds: its own size, the memory of all bodies
+// requestBody reads the body of one request within three bounds: its own size, the memory of all bodies
 // together, and the time in which it arrives. It sets the read deadline of the connection from the first byte
 // to the last one, because net/http would wait for ever for a body that the handler has not read.
-type RequestBody struct {
+type requestBody struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
 	all     *loadshed.Budget
@@ -42,15 +42,15 @@ type RequestBody struct {
 	ended   bool
 }
 
-// BoundBody bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
+// boundBody bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
 // request has no body. The caller releases it after the request.
-func BoundBody(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *RequestBody {
+func boundBody(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *requestBody {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||
 		r.Body == http.NoBody {
 		return nil
 	}
-	b := &RequestBody{
+	b := &requestBody{
 		src:     r.Body,
 		conn:    http.NewResponseController(w),
 		all:     all,
@@ -65,11 +65,11 @@ func BoundBody(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idl
 
 // SetMost sets the most bytes of the body, 0 for a stream, before any is read. Until then it is that of most
 // routes.
-func (b *RequestBody) SetMost(most int64) { b.most = most }
+func (b *requestBody) SetMost(most int64) { b.most = most }
 
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
 // tests. A body has to meet both: a pause within it is bounded, and so is the whole time.
-func (b *RequestBody) extendDeadline() {
+func (b *requestBody) extendDeadline() {
 	deadline := time.Now().Add(b.idle)
 	allowance := time.Duration(b.read) * time.Second / bodyRate
 	atRate := b.started.Add(b.idle + allowance)
@@ -80,7 +80,7 @@ func (b *RequestBody) extendDeadline() {
 }
 
 // Read reads the next part. Its errors go to the client.
-func (b *RequestBody) Read(p []byte) (int, error) {
+func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
@@ -112,13 +112,13 @@ func (b *RequestBody) Read(p []byte) (int, error) {
 }
 
 // Close leaves the unread rest to net/http, which discards a little of it before the deadline.
-func (b *RequestBody) Close() error {
+func (b *requestBody) Close() error {
 	return b.src.Close()
 }
 
 // reserve adds bytes to the share of the body in the budget, if the budget allows it. It never waits: a
 // request that waits with half a body would hold what others wait for.
-func (b *RequestBody) reserve(n int64) bool {
+func (b *requestBody) reserve(n int64) bool {
 	if !b.all.Take(n) {
 		return false
 	}
@@ -127,14 +127,14 @@ func (b *RequestBody) reserve(n int64) bool {
 }
 
 // Release returns the share of the body to the budget after the request. b may be nil.
-func (b *RequestBody) Release() {
+func (b *requestBody) Release() {
 	if b != nil {
 		b.all.Give(b.used)
 	}
 }
 
 // ReserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
-func (b *RequestBody) ReserveDecoded(text []byte) error {
+func (b *requestBody) ReserveDecoded(text []byte) error {
 	// Each of them becomes a value of its own in memory, however few bytes it has.
 	parts := bytes.Count(text, []byte("{")) +
 		bytes.Count(text, []byte("[")) +

@@ -13,21 +13,21 @@ import (
 )
 
 // This file bounds the streams that an agent sends at a time: all of them, and those of one caller, so that
-// nobody locks out others. A token is a caller, and so is an address without one. RootCaller has slots of its
+// nobody locks out others. A token is a caller, and so is an address without one. rootCaller has slots of its
 // own at the operator socket of its agent.
 
 // HeaderStreamCaller tells the agent of a node for which caller a server forwards a request: the request has
 // the address of the server, and may lack the token. An agent believes it of a server alone.
 const HeaderStreamCaller = "X-Berth-Stream-Caller"
 
-// StreamCaller names the sender of streams, without a secret. RootCaller is that of the operator socket.
-// UnknownCaller is not bounded by itself: a server of a former version does not tell for whom it forwards.
-type StreamCaller string
+// callerName names the sender of streams, without a secret. rootCaller is that of the operator socket.
+// unknownCaller is not bounded by itself: a server of a former version does not tell for whom it forwards.
+type callerName string
 
 // The callers without a token or an address.
 const (
-	UnknownCaller StreamCaller = ""
-	RootCaller    StreamCaller = "root"
+	unknownCaller callerName = ""
+	rootCaller    callerName = "root"
 )
 
 // MaxOwnStreams bounds the streams of one caller among structs.MaxFileStreams of an agent.
@@ -36,19 +36,19 @@ const MaxOwnStreams = 128
 // ipv6Net is the length of the prefix that one owner of IPv6 addresses usually has.
 const ipv6Net = 64
 
-// StreamCallerOf returns the caller of a request. token is its secret, which counts only where access control
+// callerNameOf returns the caller of a request. token is its secret, which counts only where access control
 // has verified it: without access control each request could have another one.
-func StreamCallerOf(r *http.Request, token string) StreamCaller {
+func callerNameOf(r *http.Request, token string) callerName {
 	switch {
-	case IsFromServer(r):
-		return StreamCaller(r.Header.Get(HeaderStreamCaller))
+	case isFromServer(r):
+		return callerName(r.Header.Get(HeaderStreamCaller))
 	case opsocket.Marked(r.Context()):
-		return RootCaller
+		return rootCaller
 	case token != "":
 		digest := sha256.Sum256([]byte(token))
-		return StreamCaller("token " + hex.EncodeToString(digest[:]))
+		return callerName("token " + hex.EncodeToString(digest[:]))
 	}
-	return StreamCaller("address " + addressOf(r.RemoteAddr))
+	return callerName("address " + addressOf(r.RemoteAddr))
 }
 
 // addressOf returns the address of a remote end without its port, or the network of an IPv6 address. All
@@ -69,32 +69,32 @@ func addressOf(remote string) string {
 	return netip.PrefixFrom(ip, ipv6Net).Masked().String()
 }
 
-// StreamSlots are those of an agent. The methods may be called at the same time.
-type StreamSlots struct {
+// streamSlots are those of an agent. The methods may be called at the same time.
+type streamSlots struct {
 	all, own int
 
 	mu    sync.Mutex
 	taken int // without those of root
-	of    map[StreamCaller]int
+	of    map[callerName]int
 }
 
 // New returns slots of which all callers may take so many, and each caller own.
-func NewStreamSlots(all, own int) *StreamSlots {
-	return &StreamSlots{all: all, own: own, of: map[StreamCaller]int{}}
+func newStreamSlots(all, own int) *streamSlots {
+	return &streamSlots{all: all, own: own, of: map[callerName]int{}}
 }
 
 // Take takes a slot for a caller. The caller has it until release, which is called once. An error is
 // unavailable. That of the bound of one caller has the status 429: another agent may have a slot.
-func (s *StreamSlots) Take(c StreamCaller) (release func(), err error) {
+func (s *streamSlots) Take(c callerName) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	switch {
-	case c != UnknownCaller && s.of[c] >= s.own:
+	case c != unknownCaller && s.of[c] >= s.own:
 		err = structs.Unavailablef("this agent sends %d files, logs and streams of events to the caller, the most "+
 			"for one; end one, or ask another agent; a token is a caller, and so is an address without one", s.own)
 		return nil, StatusError{Err: err, Status: http.StatusTooManyRequests}
-	case c != RootCaller && s.taken >= s.all:
+	case c != rootCaller && s.taken >= s.all:
 		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
 			s.all)
 	}
@@ -106,12 +106,12 @@ func (s *StreamSlots) Take(c StreamCaller) (release func(), err error) {
 	}, nil
 }
 
-func (s *StreamSlots) add(c StreamCaller, n int) {
+func (s *streamSlots) add(c callerName, n int) {
 	s.of[c] += n
 	if s.of[c] == 0 {
 		delete(s.of, c) // callers come and go
 	}
-	if c != RootCaller {
+	if c != rootCaller {
 		s.taken += n
 	}
 }

@@ -20,8 +20,8 @@ const (
 )
 
 func TestSlots_BoundAllAndEachCaller(t *testing.T) {
-	s := NewStreamSlots(3, 2)
-	take := func(c StreamCaller, want int) func() {
+	s := newStreamSlots(3, 2)
+	take := func(c callerName, want int) func() {
 		t.Helper()
 		release, err := s.Take(c)
 		status := none
@@ -41,19 +41,19 @@ func TestSlots_BoundAllAndEachCaller(t *testing.T) {
 	take("a", ownTaken)
 	take("b", none)
 	take("c", allTaken)
-	take(UnknownCaller, allTaken)
-	take(RootCaller, none) // beside the others
-	take(RootCaller, none)
-	take(RootCaller, ownTaken)
+	take(unknownCaller, allTaken)
+	take(rootCaller, none) // beside the others
+	take(rootCaller, none)
+	take(rootCaller, ownTaken)
 
 	end()
-	take(UnknownCaller, none)
+	take(unknownCaller, none)
 	take("a", allTaken)
-	s = NewStreamSlots(3, 2)
+	s = newStreamSlots(3, 2)
 	for range 3 {
-		take(UnknownCaller, none)
+		take(unknownCaller, none)
 	}
-	s = NewStreamSlots(3, 2)
+	s = newStreamSlots(3, 2)
 	take("a", none)()
 	if len(s.of) != 0 || s.taken != 0 {
 		t.Errorf("a caller that has gone is kept: %v, %d", s.of, s.taken)
@@ -79,8 +79,8 @@ func TestCallerOf_CountsTokensAndAddresses(t *testing.T) {
 		{"10.0.0.1:1", "10.0.0.1:1", "x", "y", false},
 		{"10.0.0.1:1", "10.0.0.1:1", "x", "", false},
 	} {
-		a, b := StreamCallerOf(from(c.a), c.tokenA), StreamCallerOf(from(c.b), c.tokenB)
-		if (a == b) != c.same || a == UnknownCaller || a == RootCaller {
+		a, b := callerNameOf(from(c.a), c.tokenA), callerNameOf(from(c.b), c.tokenB)
+		if (a == b) != c.same || a == unknownCaller || a == rootCaller {
 			t.Errorf("%q beside %q: same is %t, want %t", a, b, a == b, c.same)
 		}
 	}
@@ -91,32 +91,32 @@ func TestCallerOf_BelievesNoHeaderWithoutAServer(t *testing.T) {
 	r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{}}
 	r.Header.Set(HeaderPassedOn, "1")
 	r.Header.Set(HeaderStreamCaller, "root")
-	want := StreamCallerOf(&http.Request{RemoteAddr: "10.0.0.1:2"}, "")
-	if got := StreamCallerOf(r, ""); got != want {
+	want := callerNameOf(&http.Request{RemoteAddr: "10.0.0.1:2"}, "")
+	if got := callerNameOf(r, ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
-	if got := StreamCallerOf(r, ""); got != want {
+	if got := callerNameOf(r, ""); got != want {
 		t.Errorf("with a certificate of no server: got %q, want %q", got, want)
 	}
 	of := func(role string) *x509.Certificate {
 		return &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "global", Path: "/" + role + "/n1"}}}
 	}
 	r.TLS.PeerCertificates[0] = of("node")
-	if got := StreamCallerOf(r, ""); got != want {
+	if got := callerNameOf(r, ""); got != want {
 		t.Errorf("with the certificate of a node: got %q, want %q", got, want)
 	}
 	r.TLS.PeerCertificates[0] = of("server")
-	if got := StreamCallerOf(r, "x"); got != RootCaller {
+	if got := callerNameOf(r, "x"); got != rootCaller {
 		t.Errorf("from a server: got %q, want the caller that it names", got)
 	}
 	r.Header.Del(HeaderStreamCaller)
-	if got := StreamCallerOf(r, "x"); got != UnknownCaller {
+	if got := callerNameOf(r, "x"); got != unknownCaller {
 		t.Errorf("from a server of a former version: got %q", got)
 	}
 
 	r.Header.Del(HeaderPassedOn)
-	if got := StreamCallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != RootCaller {
+	if got := callerNameOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != rootCaller {
 		t.Errorf("at the operator socket: got %q", got)
 	}
 }
