@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"berth/api"
-	"berth/api/snapshots"
 	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/actions"
@@ -61,7 +60,7 @@ func showVolume(c *call) (*content, error) {
 			return err
 		}},
 		reading{"its snapshots", func() (err error) {
-			facts.Snapshots, err = snapshots.List(ctx, client, snapshots.Filter{VolumeID: id})
+			facts.Snapshots, err = volumes.ListSnapshots(ctx, client, volumes.SnapshotFilter{VolumeID: id})
 			return err
 		}},
 		reading{"its nodes", func() (err error) {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/hostvols"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/jobspec"
@@ -52,10 +52,10 @@ func createHostVolume(ctx context.Context, c *command.Call, name string, src []b
 	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " +
 		structs.CommandLine(f.Content.Namespace, "volume status", "-type", "host")
-	var made *hostvols.Written
+	var made *volumes.HostVolumeWritten
 	err := w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.AwaitAnswer(ctx, "the plugin, which creates the volume", func() (err error) {
-			made, err = hostvols.Create(ctx, c.API, f.Content, c.Bool("detach"))
+			made, err = volumes.CreateHostVolume(ctx, c.API, f.Content, c.Bool("detach"))
 			return err
 		})
 	})
@@ -115,7 +115,7 @@ func showHostVolume(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := hostvols.Get(ctx, c.API, id, nil)
+	v, _, err := volumes.GetHostVolume(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func deleteHostVolume(ctx context.Context, c *command.Call) error {
 	w := watch.New(c)
 	err = w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.VolumeRequest(ctx, "", id, func() error {
-			return hostvols.Delete(ctx, c.API, id, c.Bool("force"))
+			return volumes.DeleteHostVolume(ctx, c.API, id, c.Bool("force"))
 		})
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"berth/api"
-	"berth/api/snapshots"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -74,7 +74,7 @@ gets one. The same command again finds the same snapshot.`,
 		Synopsis: "Show a snapshot",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			s, _, err := snapshots.Get(ctx, c.API, c.Arg(0), nil)
+			s, _, err := volumes.GetSnapshot(ctx, c.API, c.Arg(0), nil)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func createSnapshot(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	s, err := snapshots.Create(ctx, c.API, &storage.CSISnapshot{
+	s, err := volumes.CreateSnapshot(ctx, c.API, &storage.CSISnapshot{
 		SourceVolumeID: c.Arg(0),
 		Name:           c.Arg(1),
 		Parameters:     parameters,
@@ -143,7 +143,7 @@ func listSnapshots(ctx context.Context, c *command.Call) error {
 	if c.Given("plugin") {
 		return listExternalSnapshots(ctx, c)
 	}
-	all, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: c.String("volume")})
+	all, err := volumes.ListSnapshots(ctx, c.API, volumes.SnapshotFilter{VolumeID: c.String("volume")})
 	if err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func listExternalSnapshots(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	q := &api.Query{PerPage: int32(c.Number("per-page")), NextToken: c.String("page-token")}
-	at := snapshots.AtPlugin{PluginID: c.String("plugin"), Secrets: secrets}
-	page, err := snapshots.External(ctx, c.API, at, q)
+	at := volumes.SnapshotAtPlugin{PluginID: c.String("plugin"), Secrets: secrets}
+	page, err := volumes.ListExternalSnapshots(ctx, c.API, at, q)
 	if err != nil {
 		return err
 	}
@@ -246,10 +246,10 @@ func removeSnapshots(ctx context.Context, c *command.Call) error {
 	case force && c.Arg(1) != "":
 		return command.BadUsage("-force deletes berth's row of a snapshot: give its name alone")
 	case c.Arg(1) == "":
-		err = removeNamedSnapshot(ctx, c, snapshots.Named{Name: name, Secrets: secrets, Force: force})
+		err = removeNamedSnapshot(ctx, c, volumes.NamedSnapshot{Name: name, Secrets: secrets, Force: force})
 	default:
 		name = c.Arg(1)
-		err = snapshots.DeleteExternal(ctx, c.API, snapshots.AtPlugin{
+		err = volumes.DeleteExternalSnapshot(ctx, c.API, volumes.SnapshotAtPlugin{
 			PluginID: c.Arg(0),
 			ID:       name,
 			Secrets:  secrets,
@@ -266,11 +266,11 @@ func removeSnapshots(ctx context.Context, c *command.Call) error {
 }
 
 // removeNamedSnapshot deletes the snapshot that has the name now.
-func removeNamedSnapshot(ctx context.Context, c *command.Call, one snapshots.Named) error {
-	seen, _, err := snapshots.Get(ctx, c.API, one.Name, nil)
+func removeNamedSnapshot(ctx context.Context, c *command.Call, one volumes.NamedSnapshot) error {
+	seen, _, err := volumes.GetSnapshot(ctx, c.API, one.Name, nil)
 	on, err := c.On(seen, err)
 	if err != nil {
 		return err
 	}
-	return snapshots.Delete(ctx, on, one)
+	return volumes.DeleteSnapshot(ctx, on, one)
 }

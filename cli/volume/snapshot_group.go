@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/snapgroups"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -40,7 +40,7 @@ secrets of the first volume.`,
 		Synopsis: "List the group snapshots",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, err := snapgroups.List(ctx, c.API)
+			all, err := volumes.ListSnapshotGroups(ctx, c.API)
 			if err != nil {
 				return err
 			}
@@ -72,12 +72,12 @@ A group with a snapshot from which a volume is being created is not deleted.`,
 func groupDelete(ctx context.Context, c *command.Call) error {
 	name := c.Arg(0)
 	force := c.Bool("force")
-	seen, err := snapgroups.Get(ctx, c.API, name)
+	seen, err := volumes.GetSnapshotGroup(ctx, c.API, name)
 	on, err := c.On(seen, err)
 	if err != nil {
 		return err
 	}
-	err = snapgroups.Delete(ctx, on, name, force)
+	err = volumes.DeleteSnapshotGroup(ctx, on, name, force)
 	switch {
 	case err != nil:
 		return err
@@ -99,7 +99,7 @@ func groupCreate(ctx context.Context, c *command.Call) error {
 	}
 
 	name := c.Arg(0)
-	g, err := snapgroups.Create(ctx, c.API, name, snapgroups.Request{
+	g, err := volumes.CreateSnapshotGroup(ctx, c.API, name, volumes.SnapshotGroupRequest{
 		Volumes:    c.Args[1:],
 		Parameters: parameters,
 		Secrets:    secrets,
@@ -131,7 +131,7 @@ var groupSheet = command.Sheet[*storage.GroupSnapshot]{
 }
 
 func groupStatus(ctx context.Context, c *command.Call) error {
-	g, err := snapgroups.Get(ctx, c.API, c.Arg(0))
+	g, err := volumes.GetSnapshotGroup(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}

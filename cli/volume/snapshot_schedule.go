@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api/snapschedules"
-	"berth/api/snapshots"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs/storage"
@@ -35,7 +34,7 @@ times than before begins anew.`,
 			{Name: "volume", Kind: command.String, Value: "id", Usage: "List the schedules of one volume"},
 		},
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, err := snapschedules.List(ctx, c.API, c.String("volume"))
+			all, err := volumes.ListSchedules(ctx, c.API, c.String("volume"))
 			if err != nil {
 				return err
 			}
@@ -80,12 +79,12 @@ Of the times that have passed in the pause, the latest one is taken at once.`,
 		Synopsis: "Delete a schedule, whose snapshots stay",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, err := snapschedules.Get(ctx, c.API, c.Arg(0))
+			seen, err := volumes.GetSchedule(ctx, c.API, c.Arg(0))
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = snapschedules.Delete(ctx, on, c.Arg(0))
+			err = volumes.DeleteSchedule(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -101,7 +100,7 @@ func scheduleApply(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	err = snapschedules.Put(ctx, c.API, row)
+	err = volumes.PutSchedule(ctx, c.API, row)
 	if err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func scheduleApply(ctx context.Context, c *command.Call) error {
 
 // decodeSchedule reads a schedule in JSON, with its defaults.
 func decodeSchedule(src []byte) (*storage.SnapshotSchedule, error) {
-	row, err := snapschedules.Decode(src)
+	row, err := volumes.DecodeSchedule(src)
 	row.Canonicalize()
 	return row, err
 }
@@ -151,7 +150,7 @@ func scheduleKeepFor(s *storage.SnapshotSchedule) string {
 }
 
 func scheduleStatus(ctx context.Context, c *command.Call) error {
-	s, err := snapschedules.Get(ctx, c.API, c.Arg(0))
+	s, err := volumes.GetSchedule(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func scheduleStatus(ctx context.Context, c *command.Call) error {
 			"Skipped because", command.OneLine(s.LastError),
 		)
 
-		all, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: s.VolumeID})
+		all, err := volumes.ListSnapshots(ctx, c.API, volumes.SnapshotFilter{VolumeID: s.VolumeID})
 		if err != nil {
 			return err
 		}
@@ -191,7 +190,7 @@ func scheduleStatus(ctx context.Context, c *command.Call) error {
 }
 
 func schedulePause(ctx context.Context, c *command.Call, paused bool, text string) error {
-	err := snapschedules.Pause(ctx, c.API, c.Arg(0), paused)
+	err := volumes.PauseSchedule(ctx, c.API, c.Arg(0), paused)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/snapshots"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -213,7 +213,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 
 // printSnapshots prints the snapshots of a volume. The rest of an answer does not depend on them.
 func printSnapshots(ctx context.Context, c *command.Call, id string) {
-	snaps, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: id})
+	snaps, err := volumes.ListSnapshots(ctx, c.API, volumes.SnapshotFilter{VolumeID: id})
 	if err != nil {
 		warn(c, []string{"the snapshots of the volume are not known: " + err.Error()})
 	}
