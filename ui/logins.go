@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api/logins"
+	accessapi "berth/api/access"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/ui/pages"
@@ -34,7 +34,7 @@ const (
 func (c *call) methods() (all []pages.Method) {
 	ctx, cancel := c.ctx()
 	defer cancel()
-	found, _, err := logins.Methods(ctx, c.client(""), nil)
+	found, _, err := accessapi.AuthMethods(ctx, c.client(""), nil)
 	if err != nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (h *handler) loginByJWT(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	jwt := access.Secret(strings.TrimSpace(r.PostFormValue("jwt")))
-	t, err := logins.Login(ctx, c.client(""), r.PostFormValue("method"), jwt)
+	t, err := accessapi.Login(ctx, c.client(""), r.PostFormValue("method"), jwt)
 	c.endLogin(t, err)
 }
 
@@ -100,7 +100,7 @@ func (h *handler) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	nonce := rand.Text()
-	address, err := logins.AuthURL(ctx, c.client(""), logins.AuthURLBody{
+	address, err := accessapi.AuthURL(ctx, c.client(""), accessapi.AuthURLBody{
 		AuthMethodName: c.param("method"),
 		RedirectURI:    c.backTo(),
 		ClientNonce:    access.Secret(nonce),
@@ -164,7 +164,7 @@ func (h *handler) completeOIDC(w http.ResponseWriter, r *http.Request) {
 
 	ctx, cancel := c.ctx()
 	defer cancel()
-	t, err := logins.CompleteAuth(ctx, c.client(""), logins.CompleteAuthBody{
+	t, err := accessapi.CompleteAuth(ctx, c.client(""), accessapi.CompleteAuthBody{
 		AuthMethodName: begun.Get("method"),
 		ClientNonce:    access.Secret(begun.Get("nonce")),
 		State:          access.Secret(state),

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/structs"
 	"berth/ui/pages"
 	"berth/ui/sessions"
@@ -83,11 +83,11 @@ func (c *call) endSession() error {
 	defer func() { c.token = "" }()
 	ctx, cancel := c.ctx()
 	defer cancel()
-	err := acls.DeleteToken(ctx, c.client(""), ended.Accessor)
+	err := accessapi.DeleteToken(ctx, c.client(""), ended.Accessor)
 	if err == nil || structs.IsKind(err, structs.KindNotFound) {
 		return nil
 	}
-	_, unknown := acls.TokenSelf(ctx, c.client(""))
+	_, unknown := accessapi.TokenSelf(ctx, c.client(""))
 	if structs.IsKind(unknown, structs.KindDenied) || structs.IsKind(unknown, structs.KindNotFound) {
 		return nil // it has ended before
 	}
@@ -149,7 +149,7 @@ func (c *call) checkToken() error {
 	}
 	ctx, cancel := c.ctx()
 	defer cancel()
-	_, err := acls.TokenSelf(ctx, c.client(""))
+	_, err := accessapi.TokenSelf(ctx, c.client(""))
 	return err
 }
 

@@ -3,14 +3,10 @@
 package nouns
 
 import (
-	_ "berth/api/acls"
-	_ "berth/api/admissions"
+	_ "berth/api/access"
 	_ "berth/api/agents"
 	_ "berth/api/events"
-	_ "berth/api/identities"
 	_ "berth/api/jobs"
-	_ "berth/api/logins"
 	_ "berth/api/nodemetas"
-	_ "berth/api/quotas"
 	_ "berth/api/volumes"
 )

@@ -6,7 +6,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -83,7 +83,7 @@ func bootstrap(ctx context.Context, c *command.Call) error {
 		secret = strings.TrimSpace(string(text))
 	}
 
-	t, err := acls.Bootstrap(ctx, c.API, secret)
+	t, err := accessapi.Bootstrap(ctx, c.API, secret)
 	if err != nil {
 		return err
 	}
@@ -94,15 +94,15 @@ func bootstrap(ctx context.Context, c *command.Call) error {
 func runMode(ctx context.Context, c *command.Call) error {
 	to := c.Arg(0)
 	if to != "" {
-		err := acls.SetMode(ctx, c.API, to)
+		err := accessapi.SetMode(ctx, c.API, to)
 		if err != nil {
 			return err
 		}
 		c.Printf("The mode of access control of the cluster is %s.\n", to)
-		return c.WriteOutcome(&acls.Mode{Mode: to})
+		return c.WriteOutcome(&accessapi.Mode{Mode: to})
 	}
 
-	m, err := acls.ReadMode(ctx, c.API)
+	m, err := accessapi.ReadMode(ctx, c.API)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api/admissions"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/cli/job"
 	"berth/cli/volume"
@@ -36,12 +36,12 @@ stay as they are.`,
 		Synopsis: "Delete a rule",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, err := admissions.Rule(ctx, c.API, c.Arg(0))
+			seen, err := accessapi.AdmissionRule(ctx, c.API, c.Arg(0))
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = admissions.DeleteRule(ctx, on, c.Arg(0))
+			err = accessapi.DeleteAdmissionRule(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ stay as they are.`,
 		Synopsis: "List the rules",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := admissions.Rules(ctx, c.API, nil)
+			all, _, err := accessapi.AdmissionRules(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func applyRules(ctx context.Context, c *command.Call) error {
 
 	var names []string
 	for _, r := range rules {
-		err = admissions.PutRule(ctx, c.API, r)
+		err = accessapi.PutAdmissionRule(ctx, c.API, r)
 		if err != nil {
 			return fmt.Errorf("%d of %d rules are stored: %w", len(names), len(rules), err)
 		}
@@ -133,7 +133,7 @@ func applyRules(ctx context.Context, c *command.Call) error {
 }
 
 func ruleInfo(ctx context.Context, c *command.Call) error {
-	r, err := admissions.Rule(ctx, c.API, c.Arg(0))
+	r, err := accessapi.AdmissionRule(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func testRules(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	outcome, err := admissions.TestRule(ctx, c.API, t)
+	outcome, err := accessapi.TryAdmissionRule(ctx, c.API, t)
 	if err != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func printTestOutcome(c *command.Call, o *admission.RuleTestResponse) {
 }
 
 // newRuleTest reads the rule and the object of a test.
-func newRuleTest(ctx context.Context, c *command.Call) (*admissions.Test, error) {
-	t := &admissions.Test{Name: c.Arg(0)}
+func newRuleTest(ctx context.Context, c *command.Call) (*accessapi.AdmissionTest, error) {
+	t := &accessapi.AdmissionTest{Name: c.Arg(0)}
 	rule, err := namedRule(ctx, c)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func newRuleTest(ctx context.Context, c *command.Call) (*admissions.Test, error)
 
 func namedRule(ctx context.Context, c *command.Call) (*admission.Rule, error) {
 	if !isRuleFile(c.Arg(0)) {
-		return admissions.Rule(ctx, c.API, c.Arg(0))
+		return accessapi.AdmissionRule(ctx, c.API, c.Arg(0))
 	}
 
 	rules, err := readAdmissionRules(c, c.Arg(0))

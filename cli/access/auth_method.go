@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api/logins"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -46,12 +46,12 @@ replaces the former one; secrets that it leaves out, or that it has as
 Tokens of its logins stay until their ends: berth acl token list.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, err := logins.Method(ctx, c.API, c.Arg(0))
+			seen, err := accessapi.AuthMethod(ctx, c.API, c.Arg(0))
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = logins.DeleteMethod(ctx, on, c.Arg(0))
+			err = accessapi.DeleteAuthMethod(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ Tokens of its logins stay until their ends: berth acl token list.`,
 		Synopsis: "Show an auth method, without its secrets",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			m, err := logins.Method(ctx, c.API, c.Arg(0))
+			m, err := accessapi.AuthMethod(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ Tokens of its logins stay until their ends: berth acl token list.`,
 		Synopsis: "List the auth methods",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := logins.Methods(ctx, c.API, nil)
+			all, _, err := accessapi.AuthMethods(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func methodCreate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	stored, err := logins.CreateMethod(ctx, c.API, m)
+	stored, err := accessapi.CreateAuthMethod(ctx, c.API, m)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func methodCreate(ctx context.Context, c *command.Call) error {
 }
 
 func methodUpdate(ctx context.Context, c *command.Call) error {
-	former, err := logins.Method(ctx, c.API, c.Arg(0))
+	former, err := accessapi.AuthMethod(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func methodUpdate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	stored, err := logins.UpdateMethod(ctx, c.API, m)
+	stored, err := accessapi.UpdateAuthMethod(ctx, c.API, m)
 	if err != nil {
 		return err
 	}

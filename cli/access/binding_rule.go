@@ -3,7 +3,7 @@ package access
 import (
 	"context"
 
-	"berth/api/logins"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -36,7 +36,7 @@ Options that are not given leave their part as it is.`,
 		Acts:  true,
 		Flags: ruleFlags,
 		Run: func(ctx context.Context, c *command.Call) error {
-			r, err := logins.Rule(ctx, c.API, c.Arg(0))
+			r, err := accessapi.BindingRule(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ Tokens of earlier logins keep the rights that the rule gave them until their
 ends.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := logins.DeleteRule(ctx, c.API, c.Arg(0))
+			err := accessapi.DeleteBindingRule(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ ends.`,
 		Synopsis: "Show a binding rule",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			r, err := logins.Rule(ctx, c.API, c.Arg(0))
+			r, err := accessapi.BindingRule(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ ends.`,
 		Synopsis: "List the binding rules",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := logins.Rules(ctx, c.API, nil)
+			all, _, err := accessapi.BindingRules(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func changedRule(c *command.Call, r *access.BindingRule) *access.BindingRule {
 }
 
 func putRule(ctx context.Context, c *command.Call, r *access.BindingRule) error {
-	stored, err := logins.PutRule(ctx, c.API, r)
+	stored, err := accessapi.PutBindingRule(ctx, c.API, r)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"berth/api/logins"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
@@ -68,7 +68,7 @@ func runLogin(ctx context.Context, c *command.Call) error {
 
 // findAuthMethod returns the method that the options name, or the default one.
 func findAuthMethod(ctx context.Context, c *command.Call) (*access.AuthMethodStub, error) {
-	all, _, err := logins.Methods(ctx, c.API, nil)
+	all, _, err := accessapi.AuthMethods(ctx, c.API, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func logInByToken(ctx context.Context, c *command.Call, method string) (*access.
 	if err != nil {
 		return nil, err
 	}
-	return logins.Login(ctx, c.API, method, access.Secret(strings.TrimSpace(string(text))))
+	return accessapi.Login(ctx, c.API, method, access.Secret(strings.TrimSpace(string(text))))
 }
 
 // logInByBrowser waits for the browser that a provider sends back.
@@ -113,7 +113,7 @@ func logInByBrowser(ctx context.Context, c *command.Call, method string) (*acces
 	defer back.close()
 
 	nonce := access.Secret(rand.Text())
-	address, err := logins.AuthURL(ctx, c.API, logins.AuthURLBody{
+	address, err := accessapi.AuthURL(ctx, c.API, accessapi.AuthURLBody{
 		AuthMethodName: method,
 		RedirectURI:    back.address,
 		ClientNonce:    nonce,
@@ -131,7 +131,7 @@ func logInByBrowser(ctx context.Context, c *command.Call, method string) (*acces
 	if err != nil {
 		return nil, err
 	}
-	return logins.CompleteAuth(ctx, c.API, logins.CompleteAuthBody{
+	return accessapi.CompleteAuth(ctx, c.API, accessapi.CompleteAuthBody{
 		AuthMethodName: method,
 		ClientNonce:    nonce,
 		State:          access.Secret(answer.Get("state")),

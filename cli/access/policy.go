@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/acl"
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -37,12 +37,12 @@ without a token.`,
 Tokens and roles that name the policy lose what it gave, at once.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, err := acls.Policy(ctx, c.API, c.Arg(0))
+			seen, err := accessapi.Policy(ctx, c.API, c.Arg(0))
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = acls.DeletePolicy(ctx, on, c.Arg(0))
+			err = accessapi.DeletePolicy(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ Tokens and roles that name the policy lose what it gave, at once.`,
 		Synopsis: "List the policies that the caller may see",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := acls.Policies(ctx, c.API, nil)
+			all, _, err := accessapi.Policies(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ Tokens and roles that name the policy lose what it gave, at once.`,
 A management token has no policies, and sees all.`,
 		Renders: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := acls.Policies(ctx, c.API, nil)
+			all, _, err := accessapi.Policies(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func policyApply(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-group and -task need -job")
 	}
 
-	err = acls.PutPolicy(ctx, c.API, p)
+	err = accessapi.PutPolicy(ctx, c.API, p)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func policyApply(ctx context.Context, c *command.Call) error {
 }
 
 func policyInfo(ctx context.Context, c *command.Call) error {
-	p, err := acls.Policy(ctx, c.API, c.Arg(0))
+	p, err := accessapi.Policy(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/quotas"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs/quota"
@@ -34,12 +34,12 @@ berth namespace apply -quota QUOTA NAMESPACE`,
 		Synopsis: "Delete a quota that no namespace names",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, _, err := quotas.Info(ctx, c.API, c.Arg(0), nil)
+			seen, _, err := accessapi.Quota(ctx, c.API, c.Arg(0), nil)
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = quotas.Delete(ctx, on, c.Arg(0))
+			err = accessapi.DeleteQuota(ctx, on, c.Arg(0))
 			if err != nil {
 				return c.DidYouMean(ctx, "quota", c.Arg(0), err)
 			}
@@ -63,7 +63,7 @@ berth namespace apply -quota QUOTA NAMESPACE`,
 		Synopsis: "Show a quota in the JSON of the API",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			s, _, err := quotas.Info(ctx, c.API, c.Arg(0), nil)
+			s, _, err := accessapi.Quota(ctx, c.API, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "quota", c.Arg(0), err)
 			}
@@ -76,7 +76,7 @@ berth namespace apply -quota QUOTA NAMESPACE`,
 		Synopsis: "List the quotas that the caller may see",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := quotas.List(ctx, c.API, nil)
+			all, _, err := accessapi.Quotas(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -137,12 +137,12 @@ var quotaSheet = command.Sheet[*quota.Spec]{
 }
 
 func applyQuota(ctx context.Context, c *command.Call) error {
-	s, err := command.ReadDefinition(c, quotas.Decode, jobspec.ReadQuota, (*quota.Spec).ValidateGiven)
+	s, err := command.ReadDefinition(c, accessapi.DecodeQuota, jobspec.ReadQuota, (*quota.Spec).ValidateGiven)
 	if err != nil {
 		return err
 	}
 
-	err = quotas.Apply(ctx, c.API, s)
+	err = accessapi.PutQuota(ctx, c.API, s)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ type quotaStatusAnswer struct {
 }
 
 func quotaStatus(ctx context.Context, c *command.Call) error {
-	s, _, err := quotas.Info(ctx, c.API, c.Arg(0), nil)
+	s, _, err := accessapi.Quota(ctx, c.API, c.Arg(0), nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "quota", c.Arg(0), err)
 	}
-	used, _, err := quotas.Usage(ctx, c.API, s.Name, nil)
+	used, _, err := accessapi.QuotaUsage(ctx, c.API, s.Name, nil)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -44,7 +44,7 @@ With -no-merge the options are all that the role has afterwards.`,
 Tokens that name the role lose what it gave, at once.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := acls.DeleteRole(ctx, c.API, c.Arg(0))
+			err := accessapi.DeleteRole(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -59,9 +59,9 @@ Tokens that name the role lose what it gave, at once.`,
 		Renders:  true,
 		Flags:    []command.Flag{{Name: "by-name", Usage: "The argument is the name of the role"}},
 		Run: func(ctx context.Context, c *command.Call) error {
-			read := acls.Role
+			read := accessapi.Role
 			if c.Bool("by-name") {
-				read = acls.RoleByName
+				read = accessapi.RoleByName
 			}
 			r, err := read(ctx, c.API, c.Arg(0))
 			if err != nil {
@@ -79,7 +79,7 @@ Tokens that name the role lose what it gave, at once.`,
 		Synopsis: "List the roles that the caller may see",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := acls.Roles(ctx, c.API, nil)
+			all, _, err := accessapi.Roles(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ var roleSheet = command.Sheet[*access.Role]{
 func roleUpdate(ctx context.Context, c *command.Call) error {
 	r := &access.Role{ID: c.Arg(0)}
 	if !c.Bool("no-merge") {
-		former, err := acls.Role(ctx, c.API, c.Arg(0))
+		former, err := accessapi.Role(ctx, c.API, c.Arg(0))
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func changedRole(c *command.Call, r *access.Role) *access.Role {
 }
 
 func putRole(ctx context.Context, c *command.Call, r *access.Role) error {
-	stored, err := acls.PutRole(ctx, c.API, r)
+	stored, err := accessapi.PutRole(ctx, c.API, r)
 	if err != nil {
 		return err
 	}

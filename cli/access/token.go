@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/api/acls"
-	"berth/api/logins"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -57,7 +56,7 @@ policies. With -no-merge the options are all that the token has afterwards.`,
 Requests, streams and sessions of its holder end within seconds.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := acls.DeleteToken(ctx, c.API, c.Arg(0))
+			err := accessapi.DeleteToken(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -71,7 +70,7 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Synopsis: "Show a token, without its secret",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			t, err := acls.Token(ctx, c.API, c.Arg(0))
+			t, err := accessapi.Token(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -84,7 +83,7 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Synopsis: "List the tokens, without their secrets",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := acls.Tokens(ctx, c.API, nil)
+			all, _, err := accessapi.Tokens(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -101,7 +100,7 @@ login gets it in place of the secret of the token.`,
 		Acts:  true,
 		Flags: []command.Flag{command.NoColorFlag},
 		Run: func(ctx context.Context, c *command.Call) error {
-			o, err := logins.MakeOneTime(ctx, c.API)
+			o, err := accessapi.MakeOneTime(ctx, c.API)
 			if err != nil {
 				return err
 			}
@@ -119,7 +118,7 @@ login gets it in place of the secret of the token.`,
 		Synopsis: "Show the token of the caller",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			t, err := acls.TokenSelf(ctx, c.API)
+			t, err := accessapi.TokenSelf(ctx, c.API)
 			if err != nil {
 				return err
 			}
@@ -165,7 +164,7 @@ func tokenCreate(ctx context.Context, c *command.Call) error {
 func tokenUpdate(ctx context.Context, c *command.Call) error {
 	t := &access.Token{AccessorID: c.Arg(0)}
 	if !c.Bool("no-merge") {
-		former, err := acls.Token(ctx, c.API, c.Arg(0))
+		former, err := accessapi.Token(ctx, c.API, c.Arg(0))
 		if err != nil {
 			return err
 		}
@@ -190,7 +189,7 @@ func changedToken(c *command.Call, t *access.Token) *access.Token {
 }
 
 func putToken(ctx context.Context, c *command.Call, t *access.Token, ttl time.Duration) error {
-	stored, err := acls.PutToken(ctx, c.API, t, ttl)
+	stored, err := accessapi.PutToken(ctx, c.API, t, ttl)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/quotas"
+	accessapi "berth/api/access"
 	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/access"
@@ -232,7 +232,7 @@ func candidatesOf[T any](things []T, of func(T) candidate) (found []candidate) {
 }
 
 func findQuotas(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	all, _, err := quotas.List(ctx, c, q)
+	all, _, err := accessapi.Quotas(ctx, c, q)
 	return candidatesOf(all, func(s *quota.Spec) candidate {
 		return candidate{id: s.Name, about: s.Description}
 	}), err

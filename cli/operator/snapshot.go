@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/agefile"
@@ -121,7 +121,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 	}
 
 	before, _ := managementTokens(ctx, c) // of a new cluster there are none
-	modeBefore, _ := acls.ReadMode(ctx, c.API)
+	modeBefore, _ := accessapi.ReadMode(ctx, c.API)
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, content, keys)
 	})
@@ -139,7 +139,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 			"See: berth acl token list\n", err)
 	}
 	warnOfTokens(c, before, after)
-	mode, err := acls.ReadMode(ctx, c.API)
+	mode, err := accessapi.ReadMode(ctx, c.API)
 	if err == nil && modeBefore != nil && mode.Mode != modeBefore.Mode {
 		fmt.Fprintf(c.Err, "Warning: the archive has brought the mode of access control %q; it was %q. "+
 			"See: berth acl mode\n", mode.Mode, modeBefore.Mode)
@@ -149,7 +149,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 
 // managementTokens returns the tokens that may do everything, by accessor.
 func managementTokens(ctx context.Context, c *command.Call) (map[string]*access.Token, error) {
-	list, _, err := acls.Tokens(ctx, c.API, nil)
+	list, _, err := accessapi.Tokens(ctx, c.API, nil)
 	if err != nil {
 		return nil, err
 	}

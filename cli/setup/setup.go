@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api/identities"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/consul/setup"
 	"berth/internal/setupstep"
@@ -224,7 +224,7 @@ func readOptions(c *command.Call, files map[string]*string) error {
 // defaultURL returns the URL of the public keys for another system: the one that the servers name, or else
 // that of the agent.
 func defaultURL(ctx context.Context, c *command.Call, system string) (string, error) {
-	found, err := identities.Discover(ctx, c.API)
+	found, err := accessapi.Discover(ctx, c.API)
 	if err == nil {
 		return found.KeysURL, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/acls"
+	accessapi "berth/api/access"
 	"berth/api/transport"
 	"berth/internal/keyring"
 	"berth/internal/pki"
@@ -145,9 +145,9 @@ operator {
 func (w *world) haveRights() error {
 	root := w.servers[0].client
 	return call(func(ctx context.Context) error {
-		_, err := acls.TokenSelf(ctx, root)
+		_, err := accessapi.TokenSelf(ctx, root)
 		if err != nil { // the answer to a former attempt may be lost
-			_, err = acls.Bootstrap(ctx, root, w.access.secret)
+			_, err = accessapi.Bootstrap(ctx, root, w.access.secret)
 		}
 		return err
 	})
@@ -157,11 +157,11 @@ func (w *world) haveRights() error {
 func (w *world) limitRights() error {
 	root := w.servers[0].client
 	return call(func(ctx context.Context) error {
-		err := acls.PutPolicy(ctx, root, &access.Policy{Name: "operate", Rules: operatorRules})
+		err := accessapi.PutPolicy(ctx, root, &access.Policy{Name: "operate", Rules: operatorRules})
 		if err != nil {
 			return err
 		}
-		token, err := acls.PutToken(ctx, root, &access.Token{
+		token, err := accessapi.PutToken(ctx, root, &access.Token{
 			Name:     "operators",
 			Type:     access.TypeClient,
 			Policies: []string{"operate"},

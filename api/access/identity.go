@@ -1,6 +1,7 @@
+package access
+
 // Package identities has the routes with which others verify identities of workloads: the public keys, and
 // the document of OpenID Connect that says where they are.
-package identities
 
 import (
 	"context"
@@ -20,8 +21,8 @@ const keysPath = "/.well-known/jwks.json"
 
 var keySet = api.NewEndpoint[*jose.JSONWebKeySet](api.Get, keysPath, serveKeys)
 
-// KeySet reads the public keys.
-func KeySet(ctx context.Context, c *api.Client) (*jose.JSONWebKeySet, error) {
+// IdentityKeySet reads the public keys.
+func IdentityKeySet(ctx context.Context, c *api.Client) (*jose.JSONWebKeySet, error) {
 	return keySet.Send(ctx, c, api.Request{})
 }
 

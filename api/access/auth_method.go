@@ -1,6 +1,7 @@
+package access
+
 // Package logins has the routes of auth methods, binding rules, logins and one-time tokens, each with the
 // call of the client.
-package logins
 
 import (
 	"context"
@@ -14,8 +15,10 @@ var methodList = api.NewEndpoint(api.Get, "/v1/acl/auth-methods",
 	api.ServeMethod(access.AuthMethodList, nil,
 		func(a *access.AuthMethodListResponse) []*access.AuthMethodStub { return a.Methods }))
 
-// Methods lists the auth methods, without their configuration.
-func Methods(ctx context.Context, c *api.Client, q *api.Query) ([]*access.AuthMethodStub, *api.Meta, error) {
+// AuthMethods lists the auth methods, without their configuration.
+func AuthMethods(
+	ctx context.Context, c *api.Client, q *api.Query,
+) ([]*access.AuthMethodStub, *api.Meta, error) {
 	return methodList.Fetch(ctx, c, "", q)
 }
 
@@ -24,8 +27,8 @@ var methodGet = api.NewEndpoint(api.Get, "/v1/acl/auth-method/{id}",
 		api.WithID(func(q *access.AuthMethodGetRequest, name string) { q.Name = name }),
 		func(a *access.AuthMethodGetResponse) *access.AuthMethod { return a.Method }))
 
-// Method reads an auth method, without its secrets.
-func Method(ctx context.Context, c *api.Client, name string) (*access.AuthMethod, error) {
+// AuthMethod reads an auth method, without its secrets.
+func AuthMethod(ctx context.Context, c *api.Client, name string) (*access.AuthMethod, error) {
 	m, _, err := methodGet.Fetch(ctx, c, name, nil)
 	return m, err
 }
@@ -51,13 +54,13 @@ func bindMethod(c *api.Call, req *access.AuthMethodPutRequest) error {
 	return err
 }
 
-// CreateMethod creates an auth method, or changes the one with the name.
-func CreateMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
+// CreateAuthMethod creates an auth method, or changes the one with the name.
+func CreateAuthMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
 	return methodCreate.Send(ctx, c, api.Request{Body: m})
 }
 
-// UpdateMethod changes an auth method. A part that m leaves out keeps its value, and so do secrets.
-func UpdateMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
+// UpdateAuthMethod changes an auth method. A part that m leaves out keeps its value, and so do secrets.
+func UpdateAuthMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
 	return methodUpdate.Send(ctx, c, api.Request{ID: m.Name, Body: m})
 }
 
@@ -65,42 +68,44 @@ var methodDelete = api.NewEndpoint(api.Remove, "/v1/acl/auth-method/{id}",
 	api.ServeMethod(access.AuthMethodDelete,
 		api.WithID(func(q *access.AuthMethodDeleteRequest, name string) { q.Name = name }), api.Whole))
 
-// DeleteMethod deletes an auth method with its binding rules.
-func DeleteMethod(ctx context.Context, c *api.Client, name string) error {
+// DeleteAuthMethod deletes an auth method with its binding rules.
+func DeleteAuthMethod(ctx context.Context, c *api.Client, name string) error {
 	return methodDelete.Exec(ctx, c, api.Request{ID: name})
 }
 
-var ruleList = api.NewEndpoint(api.Get, "/v1/acl/binding-rules",
+var bindingRuleList = api.NewEndpoint(api.Get, "/v1/acl/binding-rules",
 	api.ServeMethod(access.BindingRuleList, nil,
 		func(a *access.BindingRuleListResponse) []*access.BindingRuleStub { return a.Rules }))
 
-// Rules lists the binding rules.
-func Rules(ctx context.Context, c *api.Client, q *api.Query) ([]*access.BindingRuleStub, *api.Meta, error) {
-	return ruleList.Fetch(ctx, c, "", q)
+// BindingRules lists the binding rules.
+func BindingRules(
+	ctx context.Context, c *api.Client, q *api.Query,
+) ([]*access.BindingRuleStub, *api.Meta, error) {
+	return bindingRuleList.Fetch(ctx, c, "", q)
 }
 
-var ruleGet = api.NewEndpoint(api.Get, "/v1/acl/binding-rule/{id}",
+var bindingRuleGet = api.NewEndpoint(api.Get, "/v1/acl/binding-rule/{id}",
 	api.ServeMethod(access.BindingRuleGet,
 		api.WithID(func(q *access.BindingRuleGetRequest, id string) { q.ID = id }),
 		func(a *access.BindingRuleGetResponse) *access.BindingRule { return a.Rule }))
 
-// Rule reads a binding rule.
-func Rule(ctx context.Context, c *api.Client, id string) (*access.BindingRule, error) {
-	r, _, err := ruleGet.Fetch(ctx, c, id, nil)
+// BindingRule reads a binding rule.
+func BindingRule(ctx context.Context, c *api.Client, id string) (*access.BindingRule, error) {
+	r, _, err := bindingRuleGet.Fetch(ctx, c, id, nil)
 	return r, err
 }
 
 var (
 	ruleCreate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule",
-		api.ServeMethod(access.BindingRulePut, bindRule, ruleOf))
+		api.ServeMethod(access.BindingRulePut, bindBindingRule, ruleOf))
 	ruleUpdate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule/{id}",
-		api.ServeMethod(access.BindingRulePut, bindRule, ruleOf))
+		api.ServeMethod(access.BindingRulePut, bindBindingRule, ruleOf))
 )
 
 func ruleOf(a *access.BindingRulePutResponse) *access.BindingRule { return a.Rule }
 
-// bindRule takes the ID of the path. A rule that is created has none.
-func bindRule(c *api.Call, req *access.BindingRulePutRequest) error {
+// bindBindingRule takes the ID of the path. A rule that is created has none.
+func bindBindingRule(c *api.Call, req *access.BindingRulePutRequest) error {
 	req.Rule = &access.BindingRule{}
 	err := c.DecodeBody(req.Rule)
 	if err != nil {
@@ -115,19 +120,20 @@ func bindRule(c *api.Call, req *access.BindingRulePutRequest) error {
 	return err
 }
 
-// PutRule creates a binding rule, or changes the one with the ID. A part that r leaves out keeps its value.
-func PutRule(ctx context.Context, c *api.Client, r *access.BindingRule) (*access.BindingRule, error) {
+// PutBindingRule creates a binding rule, or changes the one with the ID. A part that r leaves out keeps its
+// value.
+func PutBindingRule(ctx context.Context, c *api.Client, r *access.BindingRule) (*access.BindingRule, error) {
 	if r.ID == "" {
 		return ruleCreate.Send(ctx, c, api.Request{Body: r})
 	}
 	return ruleUpdate.Send(ctx, c, api.Request{ID: r.ID, Body: r})
 }
 
-var ruleDelete = api.NewEndpoint(api.Remove, "/v1/acl/binding-rule/{id}",
+var bindingRuleDelete = api.NewEndpoint(api.Remove, "/v1/acl/binding-rule/{id}",
 	api.ServeMethod(access.BindingRuleDelete,
 		api.WithID(func(q *access.BindingRuleDeleteRequest, id string) { q.ID = id }), api.Whole))
 
-// DeleteRule deletes a binding rule.
-func DeleteRule(ctx context.Context, c *api.Client, id string) error {
-	return ruleDelete.Exec(ctx, c, api.Request{ID: id})
+// DeleteBindingRule deletes a binding rule.
+func DeleteBindingRule(ctx context.Context, c *api.Client, id string) error {
+	return bindingRuleDelete.Exec(ctx, c, api.Request{ID: id})
 }

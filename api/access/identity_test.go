@@ -1,4 +1,4 @@
-package identities_test
+package access_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	_ "berth/api/identities"
+	_ "berth/api/access"
 	"berth/internal/idtoken"
 	"berth/structs/access"
 )
