@@ -1,7 +1,5 @@
 package access
 
-// Package admissions has the routes of admission rules, each with the call of the client.
-
 import (
 	"context"
 

@@ -1,8 +1,5 @@
 package access
 
-// Package logins has the routes of auth methods, binding rules, logins and one-time tokens, each with the
-// call of the client.
-
 import (
 	"context"
 

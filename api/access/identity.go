@@ -1,8 +1,5 @@
 package access
 
-// Package identities has the routes with which others verify identities of workloads: the public keys, and
-// the document of OpenID Connect that says where they are.
-
 import (
 	"context"
 	"fmt"

@@ -1,7 +1,5 @@
 package access
 
-// Package quotas has the routes of quotas and of their use, each with the call of the client.
-
 import (
 	"context"
 

@@ -7,6 +7,5 @@ import (
 	_ "berth/api/agents"
 	_ "berth/api/events"
 	_ "berth/api/jobs"
-	_ "berth/api/nodemetas"
 	_ "berth/api/volumes"
 )

@@ -1,4 +1,4 @@
-package nodemetas
+package agents
 
 import (
 	"context"
@@ -19,8 +19,8 @@ func serveIdentity(c *api.Call) (any, error) {
 	return found, nil
 }
 
-// Identity describes the certificate of the agent of a node. The ID "" is the node of the called agent.
-func Identity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
+// NodeIdentity describes the certificate of the agent of a node. The ID "" is the node of the called agent.
+func NodeIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
 	return identity.Send(ctx, c, api.Request{Query: query(nodeID)})
 }
 
@@ -43,8 +43,8 @@ func serveRenewal(c *api.Call) (any, error) {
 	})
 }
 
-// RenewIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is the
-// node of the called agent.
-func RenewIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
+// RenewNodeIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is
+// the node of the called agent.
+func RenewNodeIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
 	return renew.Send(ctx, c, api.Request{Query: query(nodeID), Body: renewal{NodeID: nodeID}})
 }

@@ -1,6 +1,4 @@
-// Package nodemetas has the routes of the metadata of a node that requests change, with the calls of the
-// client. The agent of the node answers; any other agent passes the request on.
-package nodemetas
+package agents
 
 import (
 	"cmp"
@@ -27,8 +25,8 @@ func serveRead(c *api.Call) (any, error) {
 	return meta, nil
 }
 
-// Read returns the metadata of a node. The ID "" is the node of the called agent.
-func Read(ctx context.Context, c *api.Client, nodeID string) (*nodecalls.NodeMeta, error) {
+// NodeMeta returns the metadata of a node. The ID "" is the node of the called agent.
+func NodeMeta(ctx context.Context, c *api.Client, nodeID string) (*nodecalls.NodeMeta, error) {
 	return read.Send(ctx, c, api.Request{Query: query(nodeID)})
 }
 
@@ -67,9 +65,11 @@ func atNode(c *api.Call, named string, body any, answer func(nodeID string) (any
 	return nil, c.ForwardToNode(id, err)
 }
 
-// Apply changes the metadata of a node: it sets the keys with a value and removes those with nil. The ID ""
-// is the node of the called agent.
-func Apply(ctx context.Context, c *api.Client, a nodecalls.NodeMetaApply) (*nodecalls.NodeMeta, error) {
+// ApplyNodeMeta changes the metadata of a node: it sets the keys with a value and removes those with nil. The
+// ID "" is the node of the called agent.
+func ApplyNodeMeta(
+	ctx context.Context, c *api.Client, a nodecalls.NodeMetaApply,
+) (*nodecalls.NodeMeta, error) {
 	return apply.Send(ctx, c, api.Request{Query: query(a.NodeID), Body: a})
 }
 
