@@ -8,8 +8,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// This file has what an agent tells of its process and its machine to experts: the lines of its log, and facts
-// about the host.
+// This file has what an agent tells of its process and its machine to experts: the lines of its log, and
+// facts about the host.
 
 // AgentInspector has the methods of the process for those routes.
 type AgentInspector interface {

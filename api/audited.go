@@ -15,9 +15,9 @@ import (
 	"berth/structs/access"
 )
 
-// This file makes the origins of HTTP requests for the audit logs of all agents that serve them, and the events
-// of the routes that an agent serves itself. Remote procedures have the events of the server that serves them:
-// see endpoints/audit.
+// This file makes the origins of HTTP requests for the audit logs of all agents that serve them, and the
+// events of the routes that an agent serves itself. Remote procedures have the events of the server that
+// serves them: see endpoints/audit.
 
 // HeaderRequestID has the ID of a request: in the answer, and in a request that another agent has passed on.
 const HeaderRequestID = "X-Berth-Request-Id"

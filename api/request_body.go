@@ -44,7 +44,8 @@ type requestBody struct {
 
 // boundBody bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
 // request has no body. The caller releases it after the request.
-func boundBody(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *requestBody {
+func boundBody(w http.ResponseWriter, r *http.Request,
+	all *loadshed.Budget, idle time.Duration) *requestBody {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||
 		r.Body == http.NoBody {

@@ -1,7 +1,7 @@
 // Package agents has the routes that show experts the inside of one agent, with the calls of the client: the
 // lines of its log as they come, its log files, its machine and the profiles of its process, and the metadata
-// and the identity of its node. A request names the agent by the ID of its node or the name of its server; any
-// agent passes it on.
+// and the identity of its node. A request names the agent by the ID of its node or the name of its server;
+// any agent passes it on.
 package agents
 
 import (

@@ -12,8 +12,8 @@ import (
 	"berth/structs/storage"
 )
 
-// givenHostVolume is the volume of a request. A client may send back an answer: the fields that only answers have are
-// dropped.
+// givenHostVolume is the volume of a request. A client may send back an answer: the fields that only answers
+// have are dropped.
 type givenHostVolume struct {
 	storage.DynamicHostVolume
 	Allocations json.RawMessage `json:",omitempty"`

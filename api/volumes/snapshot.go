@@ -59,7 +59,9 @@ type sentSnapshot struct {
 
 // CreateSnapshot takes a snapshot of a volume. It returns once the snapshot can be restored, or is cut and
 // its plugin needs longer.
-func CreateSnapshot(ctx context.Context, c *api.Client, s *storage.CSISnapshot) (*storage.CSISnapshot, error) {
+func CreateSnapshot(
+	ctx context.Context, c *api.Client, s *storage.CSISnapshot,
+) (*storage.CSISnapshot, error) {
 	body := struct{ Snapshots []sentSnapshot }{[]sentSnapshot{{s, s.Secrets}}}
 	answer, err := snapshotCreate.Send(ctx, c, api.Request{Body: body})
 	if err != nil {

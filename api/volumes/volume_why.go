@@ -1,6 +1,6 @@
 // Package volumes has the routes about volumes that package api does not have, each with the call of the
-// client: host volumes, classes, claims, use, drift, snapshots with their groups and schedules, the reasons of a
-// wait, and the end of a deletion that waits.
+// client: host volumes, classes, claims, use, drift, snapshots with their groups and schedules, the reasons
+// of a wait, and the end of a deletion that waits.
 package volumes
 
 import (
