@@ -98,7 +98,7 @@ func TestAudit_AFailedSinkStopsTheChangeWithoutAToken(t *testing.T) {
 	s := newLoginServer(t)
 	s.rule("ci", ``, access.BindPolicy, "reader")
 	auditedTo(t, s, failing{}, time.Now)
-	entries := s.Raft.Entries
+	entries := s.Raft.Len()
 	ann := s.byToken(s.issuer.JWT(nil))
 	for method, err := range map[string]error{
 		access.Bootstrap.Name: rejected(
@@ -109,7 +109,7 @@ func TestAudit_AFailedSinkStopsTheChangeWithoutAToken(t *testing.T) {
 			t.Errorf("%s: got %v", method, err)
 		}
 	}
-	if s.Raft.Entries != entries {
+	if s.Raft.Len() != entries {
 		t.Error("the log has an entry of a change without a line")
 	}
 }

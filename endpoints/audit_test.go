@@ -137,7 +137,7 @@ func TestAudit_HasBothStagesOfAChange(t *testing.T) {
 func TestAudit_EachChangeNamesItsObject(t *testing.T) {
 	s := newServer(t)
 	_, events := audited(t, s)
-	s.Raft.Proposed = structs.Unavailablef("nothing is proposed")
+	s.Raft.Fail(structs.Unavailablef("nothing is proposed"))
 	whole := map[string]bool{
 		"System.GarbageCollect": true, "Operator.SchedulerSetConfiguration": true, "Keyring.Rotate": true,
 		"Operator.AutopilotSetConfiguration": true, "Operator.ClockAccept": true,
@@ -412,11 +412,11 @@ func TestAudit_AFailedSinkStopsTheChangeAlone(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	entries := s.Raft.Entries
+	entries := s.Raft.Len()
 	req := &structs.CSIVolumeDeregisterRequest{ID: "v"}
 	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDeregister, req)
-	if !strings.Contains(err.Error(), `sink "audit" is enforced and fails`) || s.Raft.Entries != entries {
-		t.Errorf("got %v, and an entry: %t", err, s.Raft.Entries != entries)
+	if !strings.Contains(err.Error(), `sink "audit" is enforced and fails`) || s.Raft.Len() != entries {
+		t.Errorf("got %v, and an entry: %t", err, s.Raft.Len() != entries)
 	}
 	s.GetVolume("v") // a read needs no line
 }
@@ -428,7 +428,7 @@ func TestAudit_TheOriginIsInNoLogEntry(t *testing.T) {
 	req := endpointstest.RegisterRequest(endpointstest.ReadyVolume("v"))
 	req.Origin = &structs.Origin{Remote: "canary-remote"}
 	must(s, structs.CSIVolumeRegister, req)
-	if bytes.Contains(s.Raft.Log.Bytes(), []byte("canary-remote")) {
+	if strings.Contains(s.Raft.Text(), "canary-remote") {
 		t.Error("an entry of the log has the origin of its request")
 	}
 	ctx := origin.With(t.Context(), &structs.Origin{RequestID: "id"})

@@ -4,17 +4,16 @@ import (
 	"time"
 
 	"berth/endpoints/core"
-	"berth/fsm"
 	"berth/internal/admission"
 	"berth/state"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
-// benchRaft applies proposals at once, after the given index.
-func benchRaft(store *state.Store, index uint64) core.Raft {
+// benchRaft applies proposals at once.
+func benchRaft(store *state.Store) core.Raft {
 	return &fakeRaft{
-		FSM:        fsm.New(store),
-		Index:      index,
+		Log:        oneserver.LogOf(store),
 		LeaderAddr: "127.0.0.1:1",
 		IsMe:       true,
 	}

@@ -38,7 +38,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	config := leases.Config{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
 	granted := leases.New(config, nil)
-	raft := benchRaft(store, uint64(nodes))
+	raft := benchRaft(store)
 	e := endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   raft,

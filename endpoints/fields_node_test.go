@@ -99,12 +99,12 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 		Allocs:   []*structs.AllocClientUpdate{reported},
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	if a := state.Alloc(s.Store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
 		t.Errorf("%d tasks are stored", len(a.TaskStates))
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	if s.Raft.Written() != written || len(reported.TaskStates) != structs.MaxListed+1 {
+	if s.Raft.Len() != written || len(reported.TaskStates) != structs.MaxListed+1 {
 		t.Error("a repeated report was written, or the request itself was changed")
 	}
 }

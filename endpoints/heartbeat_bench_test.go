@@ -13,7 +13,6 @@ import (
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
-	"berth/fsm"
 	"berth/internal/admission"
 	"berth/internal/agenttest"
 	"berth/internal/level"
@@ -21,6 +20,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
 // BenchmarkHeartbeat is the cost of one heartbeat for a server with 10,000 nodes. 10,000 nodes with one
@@ -30,10 +30,9 @@ func BenchmarkHeartbeat(b *testing.B) {
 	store := state.New()
 	s := &server{&endpointstest.Server{
 		Raft: &fakeRaft{
-			FSM:        fsm.New(store),
+			Log:        oneserver.LogOf(store),
 			LeaderAddr: "s1:4747",
 			IsMe:       true,
-			Index:      100,
 		},
 	}}
 	s.Endpoints = endpoints.New(core.Deps{
@@ -65,7 +64,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	b.Run("in process", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
@@ -101,7 +100,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			}
 		})
 	})
-	if n := s.Raft.Written() - before; n != 0 {
+	if n := s.Raft.Len() - before; n != 0 {
 		b.Errorf("%d log entries", n)
 	}
 }

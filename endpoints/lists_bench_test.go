@@ -10,13 +10,13 @@ import (
 	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
-	"berth/fsm"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/test/kit"
+	"berth/test/oneserver"
 )
 
 // BenchmarkFilterList is a list of 10,000 volumes of which one in ten, all, or a page of a hundred are let
@@ -24,10 +24,9 @@ import (
 func BenchmarkFilterList(b *testing.B) {
 	store := state.New()
 	raft := &fakeRaft{
-		FSM:        fsm.New(store),
+		Log:        oneserver.LogOf(store),
 		LeaderAddr: "127.0.0.1:1",
 		IsMe:       true,
-		Index:      1,
 	}
 	s := rpc.NewServer(hclog.NewNullLogger(),
 		endpoints.New(core.Deps{

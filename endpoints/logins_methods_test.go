@@ -28,7 +28,7 @@ func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
 	if shown.Sealed != nil || stored.Sealed == nil {
 		t.Error("the sealed secrets are in the answer, or not in the row")
 	}
-	if strings.Contains(s.Raft.Log.String(), "client-secret") {
+	if strings.Contains(s.Raft.Text(), "client-secret") {
 		t.Error("the log has the secret")
 	}
 	list := must(s.server, access.AuthMethodList, &structs.QueryRequest{

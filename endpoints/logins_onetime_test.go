@@ -22,7 +22,7 @@ func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 	if !made.ExpiresAt.Equal(s.Clock.Add(10 * time.Minute)) {
 		t.Errorf("it ends at %s", made.ExpiresAt)
 	}
-	log := s.Raft.Log.String()
+	log := s.Raft.Text()
 	if strings.Contains(log, secret) || strings.Contains(log, string(made.OneTimeSecretID)) {
 		t.Error("the log has a secret")
 	}

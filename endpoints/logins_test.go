@@ -224,7 +224,7 @@ func TestOIDC_GivesATokenOnce(t *testing.T) {
 	if !strings.Contains(err.Error(), "has made its token already") {
 		t.Errorf("a second time: got %v", err)
 	}
-	log := s.Raft.Log.String()
+	log := s.Raft.Text()
 	for _, secret := range []string{got.SecretID, "client-secret", string(req.Code)} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log has the secret %q", secret)

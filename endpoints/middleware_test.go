@@ -126,7 +126,7 @@ func TestRoute_RejectsAnotherRegion(t *testing.T) {
 
 func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
 	s := newServer(t)
-	s.Raft.Proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
+	s.Raft.Fail(structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x")))
 	rejected(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
 }
 

@@ -199,7 +199,7 @@ func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 		Definition:   &cluster.Namespace{Name: "prod"},
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	})
-	log := s.Raft.Log.String()
+	log := s.Raft.Text()
 	if strings.Contains(log, secret) {
 		t.Error("the log has the secret of a token")
 	}

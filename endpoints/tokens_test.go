@@ -136,7 +136,7 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 	if changed.SecretID != "" || changed.Token.Name != "night" || changed.Token.ExpireTime != token.ExpireTime {
 		t.Errorf("got %+v, want another name, the former end and no secret", changed)
 	}
-	log := s.Raft.Log.String()
+	log := s.Raft.Text()
 	if strings.Contains(log, made.SecretID) || !strings.Contains(log, token.AccessorID) {
 		t.Error("the log has the secret of a new token, or not the token")
 	}

@@ -31,7 +31,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	if !set(first, false) || read().MinQuorum != 0 {
 		t.Error("a change without a condition was not made")
 	}
-	entries := s.Raft.Entries
+	entries := s.Raft.Len()
 	for _, spoil := range []func(*cluster.AutopilotConfig){
 		func(c *cluster.AutopilotConfig) { c.LastContactThreshold = 0 },
 		func(c *cluster.AutopilotConfig) { c.LastContactThreshold = structs.MaxInterval + 1 },
@@ -45,7 +45,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 		spoil(&bad)
 		rejected(s, structs.KindInvalid, cluster.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: bad})
 	}
-	if s.Raft.Entries != entries {
+	if s.Raft.Len() != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }

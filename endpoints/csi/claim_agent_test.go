@@ -39,7 +39,7 @@ func newAgents(t *testing.T) (*server, structs.AgentProof) {
 func TestClaim_OfAnAgentWithoutTheLeaseChangesNothing(t *testing.T) {
 	s, own := newAgents(t)
 	s.Leases.Last = &admission.Last{AgentProof: own, Counts: 5e9}
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	for name, edit := range map[string]func(*structs.AgentProof){
 		"on another machine": func(p *structs.AgentProof) { p.Machine = "machine:2" },
 		"in another boot":    func(p *structs.AgentProof) { p.BootID = "b2" },
@@ -69,8 +69,8 @@ func TestClaim_OfAnAgentWithoutTheLeaseChangesNothing(t *testing.T) {
 	}
 	tx := s.Store.Read()
 	if mark := state.Node(tx, "n1").Mark; mark != "m1" || csi.Claim(tx, "default", "v", "a1") != nil ||
-		s.Raft.Written() != written {
-		t.Errorf("the row has the mark %q, and the log %d entries more", mark, s.Raft.Written()-written)
+		s.Raft.Len() != written {
+		t.Errorf("the row has the mark %q, and the log %d entries more", mark, s.Raft.Len()-written)
 	}
 	other := own
 	other.Nonce = strings.Repeat("x", structs.MaxName+1)
@@ -102,7 +102,7 @@ func TestClaim_OfTheAgentWithTheLease(t *testing.T) {
 	if mark := state.Node(s.Store.Read(), "n1").Mark; mark != "m2" {
 		t.Errorf("the row has the mark %q, want m2", mark)
 	}
-	if strings.Contains(s.Raft.Log.String(), "nonce-") {
+	if strings.Contains(s.Raft.Text(), "nonce-") {
 		t.Error("the log has a nonce, which the leader alone keeps")
 	}
 	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{

@@ -31,9 +31,9 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 			})
 		}
 	}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	got := must(s, structs.CSIVolumeClaim, claim)
-	if n := s.Raft.Written() - before; n != 1 || len(got.Claims) != 1000 {
+	if n := s.Raft.Len() - before; n != 1 || len(got.Claims) != 1000 {
 		t.Fatalf("got %d claims in %d log entries, want 1000 in 1", len(got.Claims), n)
 	}
 	for i, c := range got.Claims {
@@ -42,20 +42,20 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 			t.Fatalf("claim %d came back as %+v", i, c)
 		}
 	}
-	before = s.Raft.Written()
+	before = s.Raft.Len()
 	must(s, structs.CSIVolumeUnpublish, release)
-	if n := s.Raft.Written() - before; n != 1 {
+	if n := s.Raft.Len() - before; n != 1 {
 		t.Errorf("the release took %d log entries, want 1", n)
 	}
 	for range statecsi.ClaimsByNode(s.Store.Read(), "n1") {
 		t.Fatal("a claim is left")
 	}
-	before = s.Raft.Written()
+	before = s.Raft.Len()
 	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
 	})
-	if n := s.Raft.Written() - before; n != 0 {
+	if n := s.Raft.Len() - before; n != 0 {
 		t.Errorf("an empty release took %d log entries, want 0", n)
 	}
 	if faults := state.Check(s.Store.Read()); len(faults) > 0 {
@@ -80,7 +80,7 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 			AllocID:   id,
 		})
 	}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	for _, err := range []error{
 		rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
 		rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
@@ -89,7 +89,7 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 			t.Errorf("got error %q", err)
 		}
 	}
-	if n := s.Raft.Written() - before; n != 0 {
+	if n := s.Raft.Len() - before; n != 0 {
 		t.Errorf("rejected requests made %d log entries", n)
 	}
 	claim.Claims = claim.Claims[:2]

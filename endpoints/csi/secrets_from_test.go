@@ -90,7 +90,7 @@ func TestVolumeRegister_NeedsTheVariableOfItsSecrets(t *testing.T) {
 	require.Equal(t, canary, *confirmed)
 	require.Nil(t, s.row("v").Secrets)
 	require.Nil(t, s.row("v").SealedSecrets)
-	require.NotContains(t, s.Raft.Log.String(), canary)
+	require.NotContains(t, s.Raft.Text(), canary)
 
 	got := s.GetVolume("v")
 	require.Equal(t, pathOfSecrets, got.SecretsFrom)

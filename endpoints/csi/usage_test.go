@@ -62,7 +62,7 @@ func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
 	s, first, second := claimed(t)
 	answerUsage(first, 1)
 	answerUsage(second, 2)
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	for id, want := range map[string]string{
 		"":     "v1 on n1: 1, v2 on n2: 2",
 		"v1":   "v1 on n1: 1",
@@ -78,7 +78,7 @@ func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
 	if got, _ := list(s, other); got != "" {
 		t.Errorf("another namespace: %q", got)
 	}
-	if n := s.Raft.Written(); n != before {
+	if n := s.Raft.Len(); n != before {
 		t.Errorf("%d entries were written", n-before)
 	}
 }

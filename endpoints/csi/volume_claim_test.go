@@ -91,7 +91,7 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 	s, n := serverWithClaim(t)
 	s.SetNodeDown("n1")
 	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	dry := *releaseV
 	dry.DryRun = true
 	plain := must(s, structs.VolumeClaimRelease, &dry)
@@ -105,7 +105,7 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 		!strings.Contains(strings.Join(forced.Steps, "\n"), "allocation a1 counts as lost") {
 		t.Errorf("with force: got %+v", forced)
 	}
-	if s.Raft.Written() != before || !s.Claimed() {
+	if s.Raft.Len() != before || !s.Claimed() {
 		t.Error("a dry run changed something")
 	}
 }

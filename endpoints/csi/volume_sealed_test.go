@@ -79,7 +79,7 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	a := csi.Attachment(s.Store.Read(), "default", "v", "n1")
 	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
 
-	require.NotContains(t, s.Raft.Log.String(), canary)
+	require.NotContains(t, s.Raft.Text(), canary)
 }
 
 func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
@@ -153,7 +153,7 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	opened, err := keyring.OpenVolume(s.Keys, row)
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": canary + "-2"}, opened.Secrets)
-	require.NotContains(t, s.Raft.Log.String(), canary)
+	require.NotContains(t, s.Raft.Text(), canary)
 
 	// A deletion that fails for good gives the volume its own secrets back.
 	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -180,7 +180,7 @@ func (s *server) rejectsSecrets(kind structs.Kind, text string) {
 	withSecrets := structs.Secrets{"password": canary}
 	created := testVolume("new")
 	created.Secrets = withSecrets
-	before := s.Raft.Index
+	before := s.Raft.Len()
 	for name, err := range map[string]error{
 		"register": rejected(s, kind, structs.CSIVolumeRegister, registerRequest(sealedVolume("v"))),
 		"create":   rejected(s, kind, structs.CSIVolumeCreate, registerRequest(created)),
@@ -189,8 +189,8 @@ func (s *server) rejectsSecrets(kind structs.Kind, text string) {
 	} {
 		require.ErrorContains(s.T, err, text, name)
 	}
-	require.Equal(s.T, before, s.Raft.Index)
-	require.NotContains(s.T, s.Raft.Log.String(), canary)
+	require.Equal(s.T, before, s.Raft.Len())
+	require.NotContains(s.T, s.Raft.Text(), canary)
 }
 
 func TestVolumeSecrets_WaitForTheRootKeyOfTheLeader(t *testing.T) {

@@ -1,35 +1,27 @@
 package endpointstest
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
-	"berth/fsm"
 	"berth/internal/admission"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/oneserver"
 )
 
 // FakeRaft is a cluster of one server: it applies a proposal at once.
 type FakeRaft struct {
+	*oneserver.Log
 	Mu         sync.Mutex
-	FSM        *fsm.FSM
-	Index      uint64
-	Entries    int
-	Largest    int // bytes of an entry
-	Log        bytes.Buffer
 	LeaderAddr string
 	IsMe       bool
 	Verify     error
 	Verifies   func() error // if set, it answers in place of verify
 	Lost       chan struct{}
-	Watched    func() // called for each watch of lost
-	Proposed   error
+	Watched    func()        // called for each watch of lost
 	Hold       chan struct{} // if set, proposals wait until it is closed
 	Forwards   []string
 	Silence    func() time.Duration // since the last contact with a leader; nil: one second
@@ -38,7 +30,7 @@ type FakeRaft struct {
 	OnForward  func(method string, req, resp any) error
 }
 
-// Do runs a function under the lock of the log.
+// Do runs a function under its lock.
 func (r *FakeRaft) Do(f func()) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -46,26 +38,15 @@ func (r *FakeRaft) Do(f func()) {
 }
 
 // Propose is that of core.Raft.
-func (r *FakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (r *FakeRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	r.Mu.Lock()
-	if hold := r.Hold; hold != nil {
-		r.Mu.Unlock()
+	hold := r.Hold
+	r.Mu.Unlock()
+	if hold != nil {
 		<-hold
-		r.Mu.Lock()
+		ctx = context.WithoutCancel(ctx) // the entry was on its way
 	}
-	defer r.Mu.Unlock()
-	if r.Proposed != nil {
-		return 0, nil, r.Proposed
-	}
-	r.Index++
-	r.Entries++
-	r.Largest = max(r.Largest, len(entry))
-	r.Log.Write(entry)
-	return r.Index, r.FSM.Apply(&raft.Log{
-		Index: r.Index,
-		Type:  raft.LogCommand,
-		Data:  entry,
-	}), nil
+	return r.Log.Propose(ctx, entry)
 }
 
 // Leader is that of core.Raft.
@@ -132,13 +113,6 @@ func (r *FakeRaft) Forward(ctx context.Context, addr, method string, req, resp a
 		return ctx.Err()
 	}
 	return r.OnForward(method, req, resp)
-}
-
-// Written returns the number of entries.
-func (r *FakeRaft) Written() int {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	return r.Entries
 }
 
 // FakeLeases grants each lease, and notes whose it is.

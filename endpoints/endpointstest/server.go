@@ -16,8 +16,8 @@ import (
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server/nodeconn"
-	"berth/state"
 	"berth/structs"
+	"berth/test/oneserver"
 )
 
 // Server is one server with its procedures.
@@ -38,20 +38,18 @@ const JobSource = 1_000_000
 // New makes a server that leads. Without settings it has the default ones.
 func New(t testing.TB, config ...core.Settings) *Server {
 	t.Helper()
-	store := state.New()
 	s := &Server{
 		T:      t,
 		Leases: &FakeLeases{},
 		Clock:  time.Unix(1_000_000, 0),
 	}
 	s.Raft = &FakeRaft{
-		FSM:        fsm.New(store),
+		Log:        oneserver.NewLog(),
 		LeaderAddr: "s1:4747",
 		IsMe:       true,
-		Index:      100,
 	}
 	d := core.Deps{
-		Store:          store,
+		Store:          s.Raft.Store,
 		Raft:           s.Raft,
 		Leases:         s.Leases,
 		Autopilot:      FakeAutopilot{},

@@ -25,7 +25,7 @@ import (
 func newServer(t *testing.T) *endpointstest.Server {
 	s := endpointstest.New(t)
 	feed := events.New(events.DefaultSettings())
-	s.Raft.FSM.Observe(feed)
+	s.Raft.Observe(feed)
 	s.Events = feed
 	s.Gate = rights.NewGate(rights.Config{
 		Mode:   access.ModeEnforce,

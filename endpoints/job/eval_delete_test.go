@@ -129,10 +129,10 @@ func TestEvalDelete_DeletesManyInSeveralEntries(t *testing.T) {
 		})
 	}
 	mustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: evals})
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{Filter: `JobID == "j"`})
-	if resp.Count != len(evals) || s.Raft.Written()-before != 3 {
-		t.Errorf("deleted %d in %d entries", resp.Count, s.Raft.Written()-before)
+	if resp.Count != len(evals) || s.Raft.Len()-before != 3 {
+		t.Errorf("deleted %d in %d entries", resp.Count, s.Raft.Len()-before)
 	}
 	if n := must(s, structs.EvalCount, &structs.EvalListRequest{}).Count; n != 0 {
 		t.Errorf("%d evaluations are left", n)

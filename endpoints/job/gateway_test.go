@@ -46,9 +46,9 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	}
 	f.Broken = nil
 	f.Entries = nil
-	s.Raft.Proposed = structs.NotServedf("this server does not lead any more")
+	s.Raft.Fail(structs.NotServedf("this server does not lead any more"))
 	err := rejected(s, structs.KindUnavailable, structs.JobRegister, request)
-	s.Raft.Proposed = nil
+	s.Raft.Fail(nil)
 	if !structs.IsNotServed(err) || len(f.Entries) != 2 {
 		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.Entries)
 	}

@@ -37,6 +37,13 @@ func newServer(t testing.TB, config ...core.Settings) *server {
 	return &server{endpointstest.New(t, config...)}
 }
 
+// in returns the server for a subtest.
+func (s *server) in(t testing.TB) *server {
+	sub := *s.Server
+	sub.T = t
+	return &server{&sub}
+}
+
 func newHolding(t *testing.T, c core.Settings) (*server, *endpointstest.HoldingRaft) {
 	t.Helper()
 	s, held := endpointstest.NewHolding(t, c)

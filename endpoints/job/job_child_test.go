@@ -126,7 +126,7 @@ func TestJobDispatch_Rejects(t *testing.T) {
 		j.ParameterizedJob.Payload = structs.PayloadForbidden
 	})
 	who := map[string]string{"who": "me"}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	for name, c := range map[string]struct {
 		kind structs.Kind
 		req  structs.JobDispatchRequest
@@ -167,12 +167,10 @@ func TestJobDispatch_Rejects(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sub := *s
-			sub.T = t
-			rejected(&sub, c.kind, structs.JobDispatch, &c.req)
+			rejected(s.in(t), c.kind, structs.JobDispatch, &c.req)
 		})
 	}
-	if n := s.Raft.Written(); n != before {
+	if n := s.Raft.Len(); n != before {
 		t.Errorf("rejected dispatches made %d log entries", n-before)
 	}
 }
@@ -259,9 +257,7 @@ func TestJobRevert_Rejects(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sub := *s
-			sub.T = t
-			rejected(&sub, c.kind, structs.JobRevert, &c.req)
+			rejected(s.in(t), c.kind, structs.JobRevert, &c.req)
 		})
 	}
 	s.rejectJobs()

@@ -122,9 +122,7 @@ func TestJobScale_Rejects(t *testing.T) {
 		"a stopped job": {structs.KindPrecondition, request("ended", "g", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sub := *s
-			sub.T = t
-			rejected(&sub, c.kind, structs.JobScale, &c.req)
+			rejected(s.in(t), c.kind, structs.JobScale, &c.req)
 		})
 	}
 	s.rejectJobs()

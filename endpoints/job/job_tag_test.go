@@ -37,9 +37,9 @@ func TestApply_AnswersWithTheTag(t *testing.T) {
 	if stored == nil || *stored != got || got.Name != "golden" || got.Description != "d" || got.TaggedTime == 0 {
 		t.Errorf("the answer is %+v, the stored tag %+v", answer, stored)
 	}
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	endpointstest.Rejected(s, structs.KindInvalid, structs.JobTagApply, &structs.JobTagRequest{JobID: "web"})
-	if s.Raft.Written() != written {
+	if s.Raft.Len() != written {
 		t.Error("a tag without a name is in the log")
 	}
 	endpointstest.Must(s, structs.JobTagRemove, &structs.JobUntagRequest{JobID: "web", TagName: "golden"})

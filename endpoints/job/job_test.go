@@ -156,7 +156,7 @@ func TestJobRegister_RejectsBadJobs(t *testing.T) {
 			rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		})
 	}
-	if n := s.Raft.Written(); n != 0 {
+	if n := s.Raft.Len(); n != 0 {
 		t.Errorf("rejected jobs made %d log entries", n)
 	}
 }
@@ -171,7 +171,7 @@ func TestJobRegister_BoundsTheBytesOfAJob(t *testing.T) {
 	}
 	err := rejected(s, structs.KindInvalid, structs.JobRegister, sized(structs.MaxJobBytes))
 	wantText(t, err, "bytes; at most 4194304 are allowed")
-	if n := s.Raft.Written(); n != 0 {
+	if n := s.Raft.Len(); n != 0 {
 		t.Errorf("a rejected job made %d log entries", n)
 	}
 	must(s, structs.JobRegister, sized(structs.MaxJobBytes-16<<10)) // the rest of the job is smaller

@@ -31,9 +31,9 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 		t.Error("a change without a condition was not made")
 	}
 	first.SchedulerAlgorithm = "best"
-	entries := s.Raft.Entries
+	entries := s.Raft.Len()
 	rejected(s, structs.KindInvalid, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: first})
-	if s.Raft.Entries != entries {
+	if s.Raft.Len() != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }

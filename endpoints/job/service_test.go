@@ -282,10 +282,10 @@ func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
 		`the ID "a1-web" is there twice`:                   {anOffer("a1", "web"), anOffer("a1", "web")},
 		`65 services; at most 64`:                          make([]*structs.ServiceInstance, 65),
 	} {
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		report := offers("n1", "a1", instances...)
 		wantText(t, rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, report), want)
-		if n := s.Raft.Written() - before; n != 0 {
+		if n := s.Raft.Len() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}
@@ -319,15 +319,15 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 		{bare, 1},
 		{empty, 0},
 	} {
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		must(s, structs.NodeUpdateAllocs, offers("n1", "a1", c.instance))
-		if n := s.Raft.Written() - before; n != c.entries {
+		if n := s.Raft.Len() - before; n != c.entries {
 			t.Errorf("report %d: %d log entries, want %d", i, n, c.entries)
 		}
 	}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	s.offer("n1", "a1")
-	if n := s.Raft.Written() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
+	if n := s.Raft.Len() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
 		t.Errorf("a report without services: %d entries", n)
 	}
 }
@@ -347,12 +347,12 @@ func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 		{nil, "172.26.64.2", 0},
 		{&structs.AllocNetworkStatus{Address: "172.26.64.3"}, "172.26.64.3", 1},
 	} {
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		report := offers("n1", "a1")
 		report.Allocs[0].NetworkStatus = c.reported
 		must(s, structs.NodeUpdateAllocs, report)
 		got := state.Alloc(s.Store.Read(), "a1").NetworkStatus
-		if n := s.Raft.Written() - before; n != c.entries || got == nil || got.Address != c.address {
+		if n := s.Raft.Len() - before; n != c.entries || got == nil || got.Address != c.address {
 			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)
 		}
 	}

@@ -53,7 +53,7 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	s, f := submitterServer(t)
 	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
 	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
-	if s.Raft.Written() != 0 {
+	if s.Raft.Len() != 0 {
 		t.Error("a rejected registration is in the log")
 	}
 	must(s, structs.JobRegister, registration(50, submitterToken))
@@ -99,7 +99,7 @@ func TestRegister_StoresNoToken(t *testing.T) {
 			if err := s.Store.Save(&saved); err != nil {
 				t.Fatal(err)
 			}
-			texts := []string{saved.String(), s.Raft.Log.String(), fmt.Sprintf("%+v %+v", resp, req.WithoutToken())}
+			texts := []string{saved.String(), s.Raft.Text(), fmt.Sprintf("%+v %+v", resp, req.WithoutToken())}
 			for _, text := range texts {
 				if strings.Contains(text, submitterToken) {
 					t.Error("the token is in the state, in the log or in a text")

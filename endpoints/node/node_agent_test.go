@@ -60,7 +60,7 @@ func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	registration := func(change func(r *structs.NodeRegisterRequest)) *structs.NodeRegisterRequest {
 		row := *state.Node(s.Store.Read(), "n1")
 		row.Status = structs.NodeReady
@@ -104,7 +104,7 @@ func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
 			t.Errorf("%s: %v, want a failed precondition with %q", name, c.err, c.says)
 		}
 	}
-	if s.Raft.Written() != written {
+	if s.Raft.Len() != written {
 		t.Error("one of them was written")
 	}
 }
@@ -115,7 +115,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	s.AddNode("n1", "a")
 	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	renewed := len(s.Leases.Renewed)
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true} // by an earlier leader
 	err := rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
@@ -128,7 +128,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the registration: %v", err)
 	}
-	if len(s.Leases.Renewed) != renewed || s.Raft.Written() != written {
+	if len(s.Leases.Renewed) != renewed || s.Raft.Len() != written {
 		t.Error("the second agent got a lease, or changed the row")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	s.markRestored()
+	s.Raft.MarkRestored(s.T, 1)
 	long := heldClaim(strings.Repeat("v", structs.MaxName+1), "a1")
 	path := heldClaim("v", "a1")
 	path.ExternalVolumeID = strings.Repeat("x", structs.MaxCSIID+1)
@@ -82,9 +82,9 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 		len(reported.ClientDescription) != len(long) {
 		t.Error("the request itself was changed")
 	}
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	must(s, structs.NodeUpdateAllocs, request)
-	if n := s.Raft.Written(); n != written {
+	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 }
@@ -118,12 +118,12 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 			&structs.TaskState{State: "happy"}),
 		`allocation "a1": task "t": State "" must be`: task(nil),
 	} {
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		err := report(reported)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
-		if n := s.Raft.Written() - before; n != 0 {
+		if n := s.Raft.Len() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}

@@ -31,7 +31,7 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
-	entries := s.Raft.Written()
+	entries := s.Raft.Len()
 	before := fmt.Sprint(instanceIndexes(s, "n1"))
 	for range 3 {
 		again := must(s, structs.NodeRegister, testRegistration("n1"))
@@ -51,7 +51,7 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 		Upserts:  testRegistration("n1").CSI,
 		Full:     true,
 	})
-	if n := s.Raft.Written() - entries; n != 0 {
+	if n := s.Raft.Len() - entries; n != 0 {
 		t.Errorf("reports without changes made %d log entries", n)
 	}
 	if len(s.Leases.Renewed) != 4 {
@@ -74,7 +74,7 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	must(s, structs.NodeRegister, testRegistration("n1"))
 	row := nodeRow(s, "n1")
 	before := instanceIndexes(s, "n1")
-	entries := s.Raft.Written()
+	entries := s.Raft.Len()
 	again := testRegistration("n1")
 	again.Node.Datacenter = row.Datacenter
 	again.Node.NodePool = row.NodePool
@@ -88,7 +88,7 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 		Full:     true,
 		Unsure:   true,
 	})
-	if n := s.Raft.Written() - entries; n != 2 {
+	if n := s.Raft.Len() - entries; n != 2 {
 		t.Errorf("%d log entries, want 2", n)
 	}
 	if nodeRow(s, "n1") != row || !slices.Equal(instanceIndexes(s, "n1"), before) {
@@ -132,17 +132,17 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 			must(s, structs.NodeRegister, testRegistration("n1"))
 			r := testRegistration("n1")
 			edit(s, r)
-			before := s.Raft.Written()
+			before := s.Raft.Len()
 			must(s, structs.NodeRegister, r)
-			if n := s.Raft.Written() - before; n != 1 {
+			if n := s.Raft.Len() - before; n != 1 {
 				t.Errorf("%d log entries, want 1", n)
 			}
 			if n := state.Node(s.Store.Read(), "n1"); n.Status != structs.NodeReady {
 				t.Errorf("the node is %s", n.Status)
 			}
-			before = s.Raft.Written()
+			before = s.Raft.Len()
 			must(s, structs.NodeRegister, r)
-			if n := s.Raft.Written() - before; n != 0 {
+			if n := s.Raft.Len() - before; n != 0 {
 				t.Errorf("a repeated registration made %d log entries", n)
 			}
 		})
@@ -174,7 +174,7 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	say := func(status, event string) int {
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
@@ -185,7 +185,7 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 					TaskStates:   map[string]*structs.TaskState{"t": {State: event}},
 				}},
 		})
-		return s.Raft.Written() - before
+		return s.Raft.Len() - before
 	}
 	for i, c := range []struct {
 		status, event string
@@ -251,9 +251,9 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	for _, size := range sizes {
 		s := newServer(t)
 		registerNodes(s, size)
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		registerNodes(s, size)
-		if n := s.Raft.Written() - before; n != 0 {
+		if n := s.Raft.Len() - before; n != 0 {
 			t.Errorf("%d log entries when %d nodes start again", n, size)
 		}
 		next := size

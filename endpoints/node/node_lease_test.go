@@ -17,13 +17,13 @@ func TestExtendLease_IsRecordedFirst(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	req := &cluster.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
-	s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("no quorum") })
+	s.Raft.Fail(structs.Unavailablef("no quorum"))
 	rejected(s, structs.KindUnavailable, cluster.NodeExtendLease, req)
 	if len(s.Leases.Extended) > 0 {
 		t.Errorf("a lease was granted without its row: %v", s.Leases.Extended)
 	}
 
-	s.Raft.Do(func() { s.Raft.Proposed = nil })
+	s.Raft.Fail(nil)
 	resp := must(s, cluster.NodeExtendLease, req)
 	if !slices.Equal(s.Leases.Extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
 		t.Errorf("granted %v, answered %s", s.Leases.Extended, resp.DownAfter)

@@ -6,26 +6,10 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/cluster"
 )
-
-// markRestored marks the state as one that was restored.
-func (s *server) markRestored() {
-	s.T.Helper()
-	s.Raft.Mu.Lock()
-	defer s.Raft.Mu.Unlock()
-	s.Raft.Index++
-	err := s.Store.Write(s.Raft.Index, func(tx *state.WriteTx) error {
-		state.Recover(tx, state.New().Read(), 1)
-		return nil
-	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-}
 
 func (s *server) heartbeat(node string, reported *structs.NodeInventory) *structs.NodeHeartbeatResponse {
 	s.T.Helper()
@@ -56,7 +40,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	}
 	s.AddAlloc("a1", "n1")
 	s.Claim("own", "a1", "n1")
-	s.markRestored()
+	s.Raft.MarkRestored(s.T, 1)
 	unknown := heldClaim("unknown", "gone")
 	unknown.PluginID = "pl"
 	unknown.ExternalVolumeID = "ext-unknown"
@@ -91,9 +75,9 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	if a := attached("own"); a.State != structs.AttachmentAttaching || a.Found {
 		t.Errorf("the claimed volume: %+v", a)
 	}
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	s.heartbeat("n1", reported)
-	if n := s.Raft.Written(); n != written {
+	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 	if s.heartbeat("n1", &structs.NodeInventory{Held: reported.Held[:1], Left: reported.Left}).Unaccounted {
@@ -114,7 +98,7 @@ func TestHeartbeat_RecordsNoAttachmentToAnotherNode(t *testing.T) {
 	}
 	s.AddAlloc("a3", "n3")
 	s.Claim("used", "a3", "n3")
-	s.markRestored()
+	s.Raft.MarkRestored(s.T, 1)
 	for _, c := range []struct {
 		node, volume, external string
 		want                   bool
@@ -149,7 +133,7 @@ func (s *server) knownAs(node, external string) {
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	s.markRestored()
+	s.Raft.MarkRestored(s.T, 1)
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
@@ -211,7 +195,7 @@ func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 
 func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
-	s.markRestored()
+	s.Raft.MarkRestored(s.T, 1)
 	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
 	if s.attachmentTo("n1") != nil {
 		t.Error("a detach is recorded while the volume may be mounted")
@@ -320,9 +304,9 @@ func TestHeartbeat_OfAReturnedNodeFreesWhatItHasLetGoOf(t *testing.T) {
 	}
 	must(s, structs.CSIVolumeUnpublish, s.release("freed"))
 	rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, s.release("stuck"))
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	s.heartbeat("n2", reported)
-	if n := s.Raft.Written(); n != written {
+	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 }

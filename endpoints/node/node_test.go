@@ -153,14 +153,14 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 			Status:   status,
 		})
 	}
-	before := s.Raft.Written()
+	before := s.Raft.Len()
 	for range 10 {
 		got := beat(structs.NodeReady)
 		if got.HeartbeatTTL == 0 || !slices.Equal(got.Servers, []string{"s1:4747"}) {
 			t.Fatalf("got %+v", got)
 		}
 	}
-	if n := s.Raft.Written() - before; n != 0 {
+	if n := s.Raft.Len() - before; n != 0 {
 		t.Errorf("heartbeats without changes made %d log entries", n)
 	}
 	if len(s.Leases.Renewed) != 11 {
@@ -336,14 +336,14 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 	rejected(s, structs.KindPrecondition, structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.EndAlloc("a1", "n1")
-	written := s.Raft.Written()
+	written := s.Raft.Len()
 	rejected(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)},
 	})
 	rejected(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1),
 	})
-	if n := s.Raft.Written(); n != written {
+	if n := s.Raft.Len(); n != written {
 		t.Errorf("requests with too many or unknown nodes made %d log entries", n-written)
 	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
@@ -435,7 +435,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
 		gate := make(chan struct{})
 		s.Endpoints.Raft = gatedRaft{s.Endpoints.Raft, gate}
-		before := s.Raft.Written()
+		before := s.Raft.Len()
 		var beats sync.WaitGroup
 		for _, id := range ids {
 			beats.Go(func() {
@@ -453,7 +453,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		beats.Wait()
-		if n := s.Raft.Written() - before; n != 2 {
+		if n := s.Raft.Len() - before; n != 2 {
 			t.Errorf("got %d entries, want 2", n)
 		}
 		for _, id := range ids {

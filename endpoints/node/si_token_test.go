@@ -150,7 +150,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	if err := s.Store.Save(&saved); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{saved.String(), s.Raft.Log.String(), fmt.Sprintf("%+v", resp)} {
+	for _, text := range []string{saved.String(), s.Raft.Text(), fmt.Sprintf("%+v", resp)} {
 		if strings.Contains(text, "secret of") {
 			t.Error("a secret is in the state, in the log or in a text")
 		}
@@ -211,14 +211,14 @@ func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 	s, f := meshServer(t)
 	f.Create = func(context.Context, core.ServiceToken) error {
-		s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("not the leader") })
+		s.Raft.Fail(structs.Unavailablef("not the leader"))
 		return structs.Unavailablef("no answer")
 	}
 	rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Revoked) != 1 {
 		t.Errorf("revoked %v, want the token", f.Revoked)
 	}
-	s.Raft.Do(func() { s.Raft.Proposed = nil })
+	s.Raft.Fail(nil)
 	s.EndAlloc("a1", "n1")
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-proxy"}) {
 		t.Errorf("after the end of the allocation the rows are %v", got)

@@ -141,7 +141,7 @@ func TestReclaim_TriesAgainWhatThePluginRejects(t *testing.T) {
 func TestReclaim_WaitsForNodesOfARestoredState(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
-		w.restored()
+		w.log.MarkRestored(w.t, 1)
 		w.markedVolume()
 		stop := w.runLoop("controllers")
 		defer stop()

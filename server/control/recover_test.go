@@ -15,15 +15,6 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// restored marks the state as one that was restored.
-func (w *testEnv) restored() {
-	w.t.Helper()
-	w.log.Write(w.t, func(tx *state.WriteTx) error {
-		state.Recover(tx, state.New().Read(), 1)
-		return nil
-	})
-}
-
 func (w *testEnv) accounted(nodes ...string) {
 	w.t.Helper()
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
@@ -87,7 +78,7 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		})
 		w.addClaim("detaching", "a2", "n1")
 		w.release("detaching", "a2")
-		w.restored()
+		w.log.MarkRestored(w.t, 1)
 		stop := w.runLoop("controllers")
 		defer stop()
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "gone"})

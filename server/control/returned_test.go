@@ -24,7 +24,7 @@ func TestControllers_WaitForTheVolumesOfAReturnedNodeAlone(t *testing.T) {
 		for _, v := range []string{"stuck", "freed", "other"} {
 			w.addVolume(aVolume(v, structs.VolumeReady))
 		}
-		w.restored()
+		w.log.MarkRestored(w.t, 1)
 		held := func(volume string) structs.CSIHeldClaim {
 			return structs.CSIHeldClaim{
 				CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume, AllocID: "gone"},

@@ -3,6 +3,7 @@
 package oneserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -93,6 +94,21 @@ func (l *Log) Entries() [][]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries)
+}
+
+// Text returns the entries as one text, for a search for what the log must not have.
+func (l *Log) Text() string { return string(bytes.Join(l.Entries(), nil)) }
+
+// Observe tells an observer of each entry from now on.
+func (l *Log) Observe(o fsm.Observer) { l.fsm.Observe(o) }
+
+// MarkRestored makes the state one that was restored from a snapshot at a time.
+func (l *Log) MarkRestored(t testing.TB, now int64) {
+	t.Helper()
+	l.Write(t, func(tx *state.WriteTx) error {
+		state.Recover(tx, state.New().Read(), now)
+		return nil
+	})
 }
 
 // Fail makes the proposals of some commands fail with an error, or all proposals if none is named. Nil ends

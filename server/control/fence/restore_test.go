@@ -5,25 +5,15 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
 	"berth/structs/cluster"
 )
-
-// restored makes the state of the servers one that was restored from a snapshot.
-func (c *testCluster) restored() {
-	c.t.Helper()
-	c.Write(c.t, func(tx *state.WriteTx) error {
-		state.Recover(tx, state.New().Read(), time.Now().UnixNano())
-		return nil
-	})
-}
 
 // A node that was down in the snapshot may be up. It has not sent its first heartbeat when the loop begins.
 func TestLoop_FencesNoNodeByItselfThatHasNotReportedSinceARestore(t *testing.T) {
 	virtual(t, func(t *testing.T, c *testCluster) {
 		order := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann"}
 		propose(c, fsm.FenceOrdered, order)
-		c.restored()
+		c.MarkRestored(t, time.Now().UnixNano())
 		a := &agent{fence: succeeds}
 		stop := c.lead(power("ipmi", a))
 		defer stop()
