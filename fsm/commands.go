@@ -10,11 +10,9 @@ import (
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/clustertime"
-	"berth/state/csi/drifts"
-	"berth/state/csi/health"
+	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
-	"berth/state/csi/space"
 	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/namespace"
@@ -137,16 +135,16 @@ var (
 	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put)
 	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete)
 	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete)
-	VolumeSpace       = command(194, "VolumeSpace", space.Answer)
+	VolumeSpace       = command(194, "VolumeSpace", csi.VolumeSpace)
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim)
 	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow)
 
 	SnapshotPut     = command(180, "SnapshotPut", snapshot.Put)
 	SnapshotDelete  = command(181, "SnapshotDelete", snapshot.Delete)
 	SnapshotNote    = command(182, "SnapshotNote", snapshot.Note)
-	DriftRecord     = command(184, "DriftRecord", drifts.Record)
-	DriftRepair     = command(185, "DriftRepair", drifts.Repair)
-	HealthRecord    = command(176, "HealthRecord", health.Record)
+	DriftRecord     = command(184, "DriftRecord", csi.DriftRecord)
+	DriftRepair     = command(185, "DriftRepair", csi.DriftRepair)
+	HealthRecord    = command(176, "HealthRecord", csi.HealthRecord)
 	SnapshotOutcome = command(183, "SnapshotOutcome", snapshot.Outcome)
 
 	SnapshotGroupPut     = command(147, "SnapshotGroupPut", snapshot.GroupPut)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/csi/space"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -14,7 +14,7 @@ import (
 // left records that the plugin has told the space that the class "fast" has in a zone.
 func (w *fixture) left(name string, bytes, largest int64) {
 	w.t.Helper()
-	do(w, space.Answer, &storage.SpaceRequest{
+	do(w, csi.VolumeSpace, &storage.SpaceRequest{
 		Answers: []*storage.SpaceAnswer{{
 			PluginID:  "p",
 			Class:     "fast",
@@ -80,7 +80,7 @@ func TestAskedVolume_KnowsNoSpaceOfAPluginThatIsGone(t *testing.T) {
 	w := inZones(t, "a")
 	w.left("a", gib, 0)
 	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
-	if e := space.Exhausted(w.s.Read(), "p", "fast", zone("a")); e != nil {
+	if e := csi.Exhausted(w.s.Read(), "p", "fast", zone("a")); e != nil {
 		t.Errorf("the record stays: %+v", e)
 	}
 }

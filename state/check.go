@@ -5,8 +5,6 @@ import (
 	"berth/state/check"
 	"berth/state/classes"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
-	"berth/state/csi/health"
 	"berth/state/csi/snapshot"
 	"berth/state/hostclaims"
 	"berth/state/lease"
@@ -31,8 +29,8 @@ func Check(tx *ReadTx) []string {
 	csi.CheckVolumes(c)
 	snapshot.CheckSnapshots(c)
 	snapshot.CheckGroups(c)
-	drifts.Check(c)
-	health.Check(c)
+	csi.CheckDrifts(c)
+	csi.CheckHealth(c)
 	snapshot.CheckSchedules(c)
 	hostclaims.Check(c)
 	checkPlugins(c)

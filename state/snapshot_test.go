@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"berth/state/classes"
-	"berth/state/csi/drifts"
+	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/csi/space"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -99,7 +98,7 @@ func addAccess(w *fixture) {
 	do(w, classes.Put, &storage.ClassPutRequest{
 		Class: &storage.VolumeClass{Name: "fast", PluginID: "p", Default: true},
 	})
-	do(w, drifts.Record, &storage.DriftRecordRequest{
+	do(w, csi.DriftRecord, &storage.DriftRecordRequest{
 		PluginID: "p",
 		Found: []*storage.VolumeDrift{{
 			PluginID: "p", Kind: storage.DriftMissingVolume, ExternalID: "x", Namespace: "default", VolumeID: "v",
@@ -114,7 +113,7 @@ func addAccess(w *fixture) {
 				{Status: "DEGRADED", Reason: "Slow"},
 			}},
 		})
-		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
+		csi.NoteExhaustion(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
 		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", Group: "g",
 			Progress: storage.Progress{State: storage.SnapshotFailed},

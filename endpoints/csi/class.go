@@ -4,7 +4,7 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/classes"
-	"berth/state/csi/space"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -39,7 +39,7 @@ func ClassSpaces(tx *state.ReadTx, req *storage.SpacesRequest, resp *storage.Spa
 	if c == nil {
 		return classes.NotFound(req.Class)
 	}
-	for row := range space.OfClass(tx, c.PluginID, c.Name) {
+	for row := range csi.ExhaustionsOfClass(tx, c.PluginID, c.Name) {
 		resp.Places = append(resp.Places, row)
 	}
 	return nil

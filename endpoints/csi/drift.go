@@ -3,7 +3,7 @@ package csi
 import (
 	"berth/endpoints/query"
 	"berth/state"
-	"berth/state/csi/drifts"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -20,7 +20,7 @@ func ListDrift(tx *state.ReadTx, req *storage.DriftListRequest, resp *storage.Dr
 				(req.VolumeID == "" || d.VolumeID == req.VolumeID) && inNamespace(d.Namespace, req)
 		},
 	}
-	resp.Differences, err = l.Page(drifts.From(tx, query.Start(req)), req, resp)
+	resp.Differences, err = l.Page(csi.DriftsFrom(tx, query.Start(req)), req, resp)
 	return err
 }
 
@@ -28,7 +28,7 @@ func ListDrift(tx *state.ReadTx, req *storage.DriftListRequest, resp *storage.Dr
 func ListDriftSummaries(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *storage.DriftSummariesResponse,
 ) error {
-	for s := range drifts.Summaries(tx) {
+	for s := range csi.DriftSummaries(tx) {
 		resp.Summaries = append(resp.Summaries, s)
 	}
 	return nil

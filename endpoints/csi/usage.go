@@ -15,7 +15,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/health"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -87,7 +86,7 @@ func (p Usages) List(
 func reportedHealth(
 	tx *state.ReadTx, req *storage.VolumeUsageRequest,
 ) (all []*storage.VolumeHealth) {
-	for h := range health.From(tx, req.RequestNamespace()) {
+	for h := range csi.HealthFrom(tx, req.RequestNamespace()) {
 		wanted := req.VolumeID == "" || req.VolumeID == h.VolumeID
 		if wanted && (req.Sees == nil || req.Sees(h.Namespace, h.VolumeID)) {
 			all = append(all, h)

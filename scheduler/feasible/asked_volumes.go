@@ -6,7 +6,6 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/space"
 	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
@@ -64,7 +63,7 @@ func exhaustedIn(p *Outlook, u *VolumeUse, place *structs.CSITopology) *rejects.
 	if !u.makes {
 		return nil
 	}
-	e := space.Exhausted(p, u.Volume.PluginID, u.Volume.Class, place)
+	e := csi.Exhausted(p, u.Volume.PluginID, u.Volume.Class, place)
 	why := e.Reason(u.Volume.RequestedCapacityMin, p.Now.UnixNano())
 	if why == "" {
 		return nil

@@ -12,7 +12,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/csi"
-	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -73,7 +72,7 @@ func Put(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
 	}
 
 	if old != nil && old.PluginID != row.PluginID {
-		space.ForgetClass(tx, old.PluginID, old.Name)
+		csi.ForgetClassSpace(tx, old.PluginID, old.Name)
 	}
 	schema.VolumeClasses.Put(tx, &row)
 	return nil
@@ -174,7 +173,7 @@ func Delete(tx *mvcc.WriteTx, p *storage.ClassDeleteRequest) error {
 		return structs.Preconditionf("volume class %q cannot be deleted while %s", p.Name, used)
 	}
 	schema.VolumeClasses.Delete(tx, row)
-	space.ForgetClass(tx, row.PluginID, row.Name)
+	csi.ForgetClassSpace(tx, row.PluginID, row.Name)
 	return nil
 }
 

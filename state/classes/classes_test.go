@@ -87,7 +87,7 @@ func wantFault(t *testing.T, err error, kind structs.Kind, text string) {
 	}
 }
 
-func TestPut_FillsInTheDefaults(t *testing.T) {
+func TestClassPut_FillsInTheDefaults(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(), "", "")
 	c := classes.Class(s.Read(), "fast")
@@ -101,7 +101,7 @@ func TestPut_FillsInTheDefaults(t *testing.T) {
 	}
 }
 
-func TestPut_RejectsAFaultyClass(t *testing.T) {
+func TestClassPut_RejectsAFaultyClass(t *testing.T) {
 	for fault, edit := range map[string]func(*storage.VolumeClass){
 		"name is required":   func(c *storage.VolumeClass) { c.Name = "" },
 		"at most 64 letters": func(c *storage.VolumeClass) { c.Name = "a/b" },
@@ -131,7 +131,7 @@ func TestPut_RejectsAFaultyClass(t *testing.T) {
 		"no volume class")
 }
 
-func TestPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
+func TestClassPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
 	s := newStore(t)
 	flags := func(flag string) func(*storage.VolumeClass) {
 		return func(c *storage.VolumeClass) {
@@ -146,7 +146,7 @@ func TestPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
 	}
 }
 
-func TestPut_AllowsOneDefault(t *testing.T) {
+func TestClassPut_AllowsOneDefault(t *testing.T) {
 	s := newStore(t)
 	isDefault := func(c *storage.VolumeClass) { c.Default = true }
 	other := func(c *storage.VolumeClass) { c.Name = "slow" }
@@ -196,7 +196,7 @@ func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
 	wantFault(t, remove(), "", "")
 }
 
-func TestPut_BoundsTheNumberOfClasses(t *testing.T) {
+func TestClassPut_BoundsTheNumberOfClasses(t *testing.T) {
 	s := newStore(t)
 	for i := range 1000 {
 		err := s.Write(uint64(i+1), func(tx *state.WriteTx) error {

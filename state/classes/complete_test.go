@@ -45,7 +45,7 @@ func rich(c *storage.VolumeClass) {
 	c.Trim = new(24 * time.Hour)
 }
 
-func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
+func TestCompleteVolume_CopiesTheValuesOfTheClass(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(rich), "", "")
 	v := asked(named, func(v *structs.CSIVolume) {
@@ -82,7 +82,7 @@ func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
 	}
 }
 
-func TestComplete_KeepsTheValuesOfTheRequest(t *testing.T) {
+func TestCompleteVolume_KeepsTheValuesOfTheRequest(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(rich), "", "")
 	v := asked(named, func(v *structs.CSIVolume) {
@@ -128,7 +128,7 @@ func TestComplete_KeepsTheValuesOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestComplete_RejectsWhatContradictsTheClass(t *testing.T) {
+func TestCompleteVolume_RejectsWhatContradictsTheClass(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(rich), "", "")
 	for _, c := range []struct {
@@ -149,7 +149,7 @@ func TestComplete_RejectsWhatContradictsTheClass(t *testing.T) {
 	}
 }
 
-func TestComplete_TakesTheDefaultClass(t *testing.T) {
+func TestCompleteVolume_TakesTheDefaultClass(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, classes.Complete(s.Read(), asked(), nil, true), structs.KindInvalid, "no default class")
 	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Default = true }), "", "")
@@ -168,7 +168,7 @@ func TestComplete_TakesTheDefaultClass(t *testing.T) {
 }
 
 // The file that made a volume still describes it, whatever the class has become.
-func TestComplete_KeepsAVolumeThatWasMade(t *testing.T) {
+func TestCompleteVolume_KeepsAVolumeThatWasMade(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(rich), "", "")
 	file := func() *structs.CSIVolume {

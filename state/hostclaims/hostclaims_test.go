@@ -78,7 +78,7 @@ func (w *world) holder(id string) string {
 	return c.AllocID
 }
 
-func TestTake_MakesAClaimAndPassesItOn(t *testing.T) {
+func TestTakeHostClaims_MakesAClaimAndPassesItOn(t *testing.T) {
 	w := newWorld(t)
 	w.place(alloc("a1"))
 	c := *hostclaims.Claim(w.Read(), "default", "c")
@@ -96,7 +96,7 @@ func TestTake_MakesAClaimAndPassesItOn(t *testing.T) {
 	}
 }
 
-func TestRejection(t *testing.T) {
+func TestHostClaimRejection(t *testing.T) {
 	for want, edit := range map[string]func(w *world, a *structs.Allocation, g *structs.TaskGroup){
 		"": func(*world, *structs.Allocation, *structs.TaskGroup) {},
 		"no such request": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
@@ -158,7 +158,7 @@ func (w *world) fill(n int) {
 
 // An allocation may also use volumes that no host volume serves, and uses without a claim. Its own claim may
 // be that of an allocation that is gone, and stays in a volume that takes no further one.
-func TestRejection_NotOfOtherVolumes(t *testing.T) {
+func TestHostClaimRejection_NotOfOtherVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.place(alloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) { schema.Allocs.Delete(tx, schema.Allocs.Get(tx, "a1")) })
@@ -176,7 +176,7 @@ func TestRejection_NotOfOtherVolumes(t *testing.T) {
 	}
 }
 
-func TestRejection_NotOfAStoppedHolder(t *testing.T) {
+func TestHostClaimRejection_NotOfAStoppedHolder(t *testing.T) {
 	w := newWorld(t)
 	w.place(alloc("a1"))
 	why := hostclaims.Rejection(w.Read(), group(), alloc("a2"), map[string]bool{"a1": true})
@@ -185,7 +185,7 @@ func TestRejection_NotOfAStoppedHolder(t *testing.T) {
 	}
 }
 
-func TestDrop_DeletesTheClaimsAndUnblocks(t *testing.T) {
+func TestDropHostClaims_DeletesTheClaimsAndUnblocks(t *testing.T) {
 	for name, drop := range map[string]func(tx *mvcc.WriteTx) error{
 		"with the job": func(tx *mvcc.WriteTx) error {
 			hostclaims.DropJob(tx, &structs.Job{Namespace: "default", ID: "j"})
@@ -214,7 +214,7 @@ func TestDrop_DeletesTheClaimsAndUnblocks(t *testing.T) {
 	}
 }
 
-func TestDelete_OfNoClaim(t *testing.T) {
+func TestHostClaimDelete_OfNoClaim(t *testing.T) {
 	w := newWorld(t)
 	w.write(func(tx *mvcc.WriteTx) {
 		err := hostclaims.Delete(tx, &storage.ClaimDeleteRequest{ClaimID: "none"})
@@ -241,7 +241,7 @@ func TestDeletedVolume_TakesItsClaimsAlong(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckHostClaims(t *testing.T) {
 	for want, edit := range map[string]func(tx *mvcc.WriteTx){
 		"job j is gone": func(tx *mvcc.WriteTx) {
 			schema.Jobs.Delete(tx, schema.Jobs.Get(tx, "default", "j"))
@@ -290,7 +290,7 @@ func TestCheck(t *testing.T) {
 
 // A claim may be deleted under its allocation, and an allocation that has ended keeps the use of a claim that
 // another one has.
-func TestCheck_AcceptsUsesWithoutTheirClaim(t *testing.T) {
+func TestCheckHostClaims_AcceptsUsesWithoutTheirClaim(t *testing.T) {
 	w := newWorld(t)
 	w.place(alloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) {

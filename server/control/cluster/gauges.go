@@ -11,8 +11,7 @@ import (
 	"berth/internal/telemetry"
 	"berth/server/control/workqueue"
 	"berth/state"
-	"berth/state/csi/drifts"
-	"berth/state/csi/health"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
@@ -111,7 +110,7 @@ func (g gauges) reportQuotas(tx *state.ReadTx) {
 
 // reportDrift reports the differences between volumes and storage. A plugin without a summary has none.
 func (g gauges) reportDrift(tx *state.ReadTx) {
-	for s := range drifts.Summaries(tx) {
+	for s := range csi.DriftSummaries(tx) {
 		plugin := metricLabel("plugin", s.PluginID)
 		for _, kind := range storage.DriftKinds {
 			g.reportGauge([]string{"csi", "drift"}, s.Counts[kind], plugin, metricLabel("kind", kind))
@@ -123,7 +122,7 @@ func (g gauges) reportDrift(tx *state.ReadTx) {
 // row has none.
 func (g gauges) reportHealth(tx *state.ReadTx) {
 	counts := map[string]int{}
-	for h := range health.From(tx, structs.AllNamespaces) {
+	for h := range csi.HealthFrom(tx, structs.AllNamespaces) {
 		counts[h.PluginID] += 0
 		if h.Condition.Abnormal {
 			counts[h.PluginID]++

@@ -14,7 +14,6 @@ import (
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/csi"
-	"berth/state/csi/space"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -73,7 +72,7 @@ func (l CapacityLoop) Round(ctx context.Context, after target) (last target) {
 	since := time.Now().Add(-2 * CapacityInterval).UnixNano()
 	full, others := []target{}, []target{}
 	for _, t := range all {
-		e := space.Exhausted(tx, t.class.PluginID, t.class.Name, t.at)
+		e := csi.Exhausted(tx, t.class.PluginID, t.class.Name, t.at)
 		if e != nil && e.Time > max(e.LeftTime, since) {
 			full = append(full, t)
 		} else {
@@ -104,7 +103,7 @@ func (l CapacityLoop) askAll(ctx context.Context, tx *state.ReadTx, all []target
 				structs.IsKind(err, structs.KindUnavailable)
 			l.Logger.Debug("failed to ask a plugin for its capacity",
 				"plugin_id", t.class.PluginID, "class", t.class.Name, "place", t.place, "error", err)
-		case a.SaysMore(space.Exhausted(l.Store.Read(), a.PluginID, a.Class, t.at)):
+		case a.SaysMore(csi.Exhausted(l.Store.Read(), a.PluginID, a.Class, t.at)):
 			req.Answers = append(req.Answers, a)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/control/volumes"
-	"berth/state/csi/space"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -93,7 +93,7 @@ func (w *capacityWorld) rounds(n int) (entries int) {
 }
 
 func (w *capacityWorld) row(zone string) *storage.Exhaustion {
-	return space.Exhausted(w.Store.Read(), "p", "fast", inZone(zone))
+	return csi.Exhausted(w.Store.Read(), "p", "fast", inZone(zone))
 }
 
 func TestLoop_RecordsWhatHasChanged(t *testing.T) {

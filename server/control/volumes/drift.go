@@ -13,7 +13,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -162,7 +161,7 @@ func (l DriftLoop) compare(ctx context.Context, pluginID string, m *driftMemory)
 // summaryOf returns a new summary with the counts of the last one.
 func summaryOf(tx *state.ReadTx, pluginID string) *storage.DriftSummary {
 	summary := &storage.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
-	if old := drifts.Summary(tx, pluginID); old != nil {
+	if old := csi.DriftSummary(tx, pluginID); old != nil {
 		summary.Counts = old.Counts
 	}
 	return summary
@@ -173,7 +172,7 @@ func (l DriftLoop) recordFault(ctx context.Context, pluginID, fault string) {
 	tx := l.Store.Read()
 	summary := summaryOf(tx, pluginID)
 	summary.Fault = structs.Cut(fault, structs.MaxErrorText)
-	if !summary.Says(drifts.Summary(tx, pluginID)) {
+	if !summary.Says(csi.DriftSummary(tx, pluginID)) {
 		l.propose(ctx, &storage.DriftRecordRequest{PluginID: pluginID, Summary: summary})
 	}
 }
@@ -209,8 +208,8 @@ func (l DriftLoop) repair(ctx context.Context, confirmed map[storage.DriftKey]*s
 	for _, k := range sortedKeys(confirmed) {
 		now := time.Now().UnixNano()
 		tx := l.Store.Read()
-		d := drifts.Get(tx, k)
-		if left == 0 || d == nil || drifts.RepairFault(tx, d, now) != "" {
+		d := csi.Drift(tx, k)
+		if left == 0 || d == nil || csi.DriftRepairFault(tx, d, now) != "" {
 			continue
 		}
 

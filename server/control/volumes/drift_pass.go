@@ -9,7 +9,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -186,7 +185,7 @@ func (p *driftPass) addUnlisted(someDown bool) {
 		case wasReached(p.begin, tx, v, someDown):
 			p.add(v, storage.DriftMissingVolume, "", "")
 		default:
-			for d := range drifts.OfVolume(tx, v.Namespace, v.ID) {
+			for d := range csi.DriftsOfVolume(tx, v.Namespace, v.ID) {
 				p.found[v.ExternalID] = append(p.found[v.ExternalID], d)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -32,7 +31,7 @@ func (l DriftLoop) confirm(
 	asked := 0
 	for _, k := range sortedKeys(now.found) {
 		d := now.found[k]
-		recorded := d.Same(drifts.Get(tx, k))
+		recorded := d.Same(csi.Drift(tx, k))
 		if !recorded && (last == nil || !d.Same(last.found[k])) {
 			continue
 		}
@@ -102,7 +101,7 @@ func (l DriftLoop) record(
 ) bool {
 	tx := l.Store.Read()
 	var gone []storage.DriftKey
-	for d := range drifts.OfPlugin(tx, pluginID) {
+	for d := range csi.DriftsOfPlugin(tx, pluginID) {
 		if want[d.Key()] == nil {
 			gone = append(gone, d.Key())
 		}
@@ -110,7 +109,7 @@ func (l DriftLoop) record(
 	var found []*storage.VolumeDrift
 	keys := sortedKeys(want)
 	for _, k := range keys[:min(len(keys), storage.MaxDrifts)] {
-		if !want[k].Same(drifts.Get(tx, k)) {
+		if !want[k].Same(csi.Drift(tx, k)) {
 			found = append(found, want[k])
 		}
 	}
@@ -131,7 +130,7 @@ func (l DriftLoop) record(
 
 // propose records changes, if there are any. It reports false if that failed.
 func (l DriftLoop) propose(ctx context.Context, req *storage.DriftRecordRequest) bool {
-	same := req.Summary == nil || req.Summary.Says(drifts.Summary(l.Store.Read(), req.PluginID))
+	same := req.Summary == nil || req.Summary.Says(csi.DriftSummary(l.Store.Read(), req.PluginID))
 	if same && len(req.Found)+len(req.Gone) == 0 {
 		return true
 	}

@@ -11,7 +11,6 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -207,7 +206,7 @@ func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
 
 // repairs returns the recorded repairs.
 func (w *driftWorld) repairs() (all []string) {
-	for d := range drifts.OfPlugin(w.Store.Read(), "p") {
+	for d := range csi.DriftsOfPlugin(w.Store.Read(), "p") {
 		if d.Repair != "" {
 			all = append(all, d.Kind+" "+d.VolumeID)
 		}

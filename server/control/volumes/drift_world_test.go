@@ -13,7 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/state/csi/drifts"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -150,7 +150,7 @@ func (w *driftWorld) next() (entries int) {
 func (w *driftWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
-	for d := range drifts.OfPlugin(w.Store.Read(), "p") {
+	for d := range csi.DriftsOfPlugin(w.Store.Read(), "p") {
 		got = append(got, fmt.Sprintf("%s %s %s", d.Kind, d.VolumeID, d.ExternalNodeID))
 	}
 	if !slices.Equal(got, want) {
@@ -162,7 +162,7 @@ func (w *driftWorld) settings(d storage.PluginDrift) {
 	put(w.world, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: d})
 }
 
-func (w *driftWorld) summary() *storage.DriftSummary { return drifts.Summary(w.Store.Read(), "p") }
+func (w *driftWorld) summary() *storage.DriftSummary { return csi.DriftSummary(w.Store.Read(), "p") }
 
 // virtualDrift runs a test in virtual time.
 func virtualDrift(t *testing.T, test func(t *testing.T, w *driftWorld)) {

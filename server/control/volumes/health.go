@@ -14,7 +14,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/health"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -178,5 +177,5 @@ func keyOf(v *structs.CSIVolume) volumeKey { return volumeKey{Namespace: v.Names
 
 // rowsOf returns the rows of a plugin.
 func rowsOf(tx *state.ReadTx, pluginID string) []*storage.VolumeHealth {
-	return slices.Collect(health.OfPlugin(tx, pluginID))
+	return slices.Collect(csi.HealthOfPlugin(tx, pluginID))
 }

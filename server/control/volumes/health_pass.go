@@ -9,7 +9,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/health"
 	"berth/state/schema"
 	"berth/state/volumesecrets"
 	"berth/structs"
@@ -214,7 +213,7 @@ func (p *healthPass) get(
 
 // note notes what the plugin says of a volume, if the row says something else.
 func (p *healthPass) note(tx *state.ReadTx, v *structs.CSIVolume, c *storage.VolumeCondition) {
-	old := health.Of(tx, keyOf(v))
+	old := csi.HealthOf(tx, keyOf(v))
 	row := rowOf(v, c)
 	switch {
 	case !c.IsEmpty() && !row.Says(old):
@@ -272,7 +271,7 @@ func (p *healthPass) forget() {
 func (p *healthPass) dropOld() {
 	tx := p.Store.Read()
 	for _, row := range rowsOf(tx, p.plugin) {
-		if health.Of(tx, row.Key()) == nil {
+		if csi.HealthOf(tx, row.Key()) == nil {
 			p.gone = append(p.gone, row.Key())
 		}
 	}
@@ -282,7 +281,7 @@ func (p *healthPass) dropOld() {
 		}
 	}
 	for k := range p.clean {
-		if health.Of(tx, k) == nil {
+		if csi.HealthOf(tx, k) == nil {
 			delete(p.clean, k)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/keyring"
-	"berth/state/csi/health"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
@@ -159,7 +159,7 @@ func (w *healthWorld) next() (entries int) {
 func (w *healthWorld) want(when string, want ...string) {
 	w.t.Helper()
 	var got []string
-	for h := range health.OfPlugin(w.Store.Read(), "p") {
+	for h := range csi.HealthOfPlugin(w.Store.Read(), "p") {
 		got = append(got, h.VolumeID)
 	}
 	slices.Sort(got)
@@ -170,7 +170,7 @@ func (w *healthWorld) want(when string, want ...string) {
 
 // row returns the row of a volume.
 func (w *healthWorld) row(id string) *storage.VolumeHealth {
-	return health.Of(w.Store.Read(), volumeKey{Namespace: "default", VolumeID: id})
+	return csi.HealthOf(w.Store.Read(), volumeKey{Namespace: "default", VolumeID: id})
 }
 
 // rejected is an answer of the plugin with a code.

@@ -6,9 +6,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
-	"berth/state/csi/health"
-	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -197,9 +194,9 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
-	space.Forget(tx, id)
-	drifts.Forget(tx, id)
-	health.Forget(tx, id)
+	csi.ForgetSpace(tx, id)
+	csi.ForgetDrifts(tx, id)
+	csi.ForgetHealth(tx, id)
 	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 

@@ -4,7 +4,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/space"
 	"berth/state/hostclaims"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -76,7 +75,7 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	forgetHost(tx, v)
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {
-		space.Forget(tx, v.PluginID)
+		csi.ForgetSpace(tx, v.PluginID)
 	}
 	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)

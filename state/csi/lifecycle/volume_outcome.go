@@ -6,7 +6,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -117,7 +116,7 @@ func noteUnanswered(v *structs.CSIVolume, failed *structs.OperationError) {
 // that a job has asked for: another place may have some.
 func noteExhausted(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	if v.JobID != "" && v.LastError.Code == structs.CSICodeExhausted {
-		space.Note(tx, v, now)
+		csi.NoteExhaustion(tx, v, now)
 	}
 }
 

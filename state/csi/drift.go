@@ -1,5 +1,4 @@
-// Package drifts has the rows of the differences between volumes and the storage, and their repair.
-package drifts
+package csi
 
 import (
 	"iter"
@@ -7,56 +6,57 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// From yields all differences from a key on, by plugin, kind, volume and node.
-func From(tx *mvcc.ReadTx, at mvcc.Page) iter.Seq[*storage.VolumeDrift] {
+// DriftsFrom yields all differences from a key on, by plugin, kind, volume and node.
+func DriftsFrom(tx *mvcc.ReadTx, at mvcc.Page) iter.Seq[*storage.VolumeDrift] {
 	return schema.Drifts.Range(tx, mvcc.KeyPrefix(""), at)
 }
 
-// OfPlugin yields the differences of a plugin, by kind, volume and node.
-func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*storage.VolumeDrift] {
+// DriftsOfPlugin yields the differences of a plugin, by kind, volume and node.
+func DriftsOfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*storage.VolumeDrift] {
 	return schema.Drifts.Scan(tx, pluginID)
 }
 
-// OfVolume yields the differences of a volume.
-func OfVolume(tx mvcc.Reader, namespace, id string) iter.Seq[*storage.VolumeDrift] {
+// DriftsOfVolume yields the differences of a volume.
+func DriftsOfVolume(tx mvcc.Reader, namespace, id string) iter.Seq[*storage.VolumeDrift] {
 	return schema.DriftsByVolume.Scan(tx, namespace, id)
 }
 
-// Summaries yields the summaries of all plugins that have one, by plugin.
-func Summaries(tx mvcc.Reader) iter.Seq[*storage.DriftSummary] { return schema.DriftSummaries.Scan(tx) }
+// DriftSummaries yields the summaries of all plugins that have one, by plugin.
+func DriftSummaries(tx mvcc.Reader) iter.Seq[*storage.DriftSummary] {
+	return schema.DriftSummaries.Scan(tx)
+}
 
-// Summary returns the summary of a plugin, nil for none.
-func Summary(tx mvcc.Reader, pluginID string) *storage.DriftSummary {
+// DriftSummary returns the summary of a plugin, nil for none.
+func DriftSummary(tx mvcc.Reader, pluginID string) *storage.DriftSummary {
 	return schema.DriftSummaries.Get(tx, pluginID)
 }
 
 // Get returns a difference, nil if there is none.
-func Get(tx mvcc.Reader, k storage.DriftKey) *storage.VolumeDrift {
+func Drift(tx mvcc.Reader, k storage.DriftKey) *storage.VolumeDrift {
 	return schema.Drifts.Get(tx, k.PluginID, k.Kind, k.ExternalID, k.ExternalNodeID)
 }
 
-// Record changes the differences of a plugin. A difference that exists keeps its time and its repair. Beyond
-// storage.MaxDrifts it stores no other one. A plugin that is gone has none.
-func Record(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) error {
-	err := checkRecord(p)
-	if err != nil || csi.Plugin(tx, p.PluginID) == nil {
+// DriftRecord changes the differences of a plugin. A difference that exists keeps its time and its repair.
+// Beyond storage.MaxDrifts it stores no other one. A plugin that is gone has none.
+func DriftRecord(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) error {
+	err := checkDriftRecord(p)
+	if err != nil || Plugin(tx, p.PluginID) == nil {
 		return err
 	}
 
 	for _, k := range p.Gone {
-		if old := Get(tx, k); old != nil {
+		if old := Drift(tx, k); old != nil {
 			schema.Drifts.Delete(tx, old)
 		}
 	}
-	count := rowsOf(tx, p.PluginID)
+	count := countDrifts(tx, p.PluginID)
 	for _, d := range p.Found {
-		old := Get(tx, d.Key())
+		old := Drift(tx, d.Key())
 		if d.Same(old) || old == nil && count >= storage.MaxDrifts {
 			continue
 		}
@@ -70,12 +70,12 @@ func Record(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) error {
 		schema.Drifts.Put(tx, &row)
 	}
 
-	putSummary(tx, p)
+	putDriftSummary(tx, p)
 	return nil
 }
 
-// checkRecord checks the bounds of a request, and that it is about one plugin.
-func checkRecord(p *storage.DriftRecordRequest) error {
+// checkDriftRecord checks the bounds of a request, and that it is about one plugin.
+func checkDriftRecord(p *storage.DriftRecordRequest) error {
 	if len(p.Found) > storage.MaxDriftChanges || len(p.Gone) > storage.MaxDriftChanges {
 		return structs.Invalidf("%d and %d differences are more than %d",
 			len(p.Found), len(p.Gone), storage.MaxDriftChanges)
@@ -93,8 +93,8 @@ func checkRecord(p *storage.DriftRecordRequest) error {
 	return nil
 }
 
-func putSummary(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) {
-	old := Summary(tx, p.PluginID)
+func putDriftSummary(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) {
+	old := DriftSummary(tx, p.PluginID)
 	switch {
 	case p.Summary == nil || p.Summary.Says(old):
 	case !p.Summary.IsEmpty():
@@ -106,25 +106,25 @@ func putSummary(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) {
 	}
 }
 
-func rowsOf(tx mvcc.Reader, pluginID string) (n int) {
+func countDrifts(tx mvcc.Reader, pluginID string) (n int) {
 	for range schema.Drifts.Scan(tx, pluginID) {
 		n++
 	}
 	return n
 }
 
-// Forget deletes the differences of a plugin that is gone.
-func Forget(tx *mvcc.WriteTx, pluginID string) {
+// ForgetDrifts deletes the differences of a plugin that is gone.
+func ForgetDrifts(tx *mvcc.WriteTx, pluginID string) {
 	for _, d := range slices.Collect(schema.Drifts.Scan(tx, pluginID)) {
 		schema.Drifts.Delete(tx, d)
 	}
-	if s := Summary(tx, pluginID); s != nil {
+	if s := DriftSummary(tx, pluginID); s != nil {
 		schema.DriftSummaries.Delete(tx, s)
 	}
 }
 
-// Check checks that the plugins of the rows exist, and the bound on the rows.
-func Check(c *check.Report) {
+// CheckDrifts checks that the plugins of the rows exist, and the bound on the rows.
+func CheckDrifts(c *check.Report) {
 	check.Indexes(c, schema.Drifts)
 	check.Indexes(c, schema.DriftSummaries)
 	rows := map[string]int{}
@@ -132,23 +132,23 @@ func Check(c *check.Report) {
 		rows[d.PluginID]++
 	}
 	for id, n := range rows {
-		c.Want(csi.Plugin(c, id) != nil, "plugin %s is gone and has %d differences", id, n)
+		c.Want(Plugin(c, id) != nil, "plugin %s is gone and has %d differences", id, n)
 		c.Want(n <= storage.MaxDrifts, "plugin %s has %d differences", id, n)
 	}
 	for s := range schema.DriftSummaries.Scan(c) {
-		c.Want(csi.Plugin(c, s.PluginID) != nil && !s.IsEmpty(),
+		c.Want(Plugin(c, s.PluginID) != nil && !s.IsEmpty(),
 			"plugin %s is gone, or has a summary that says nothing", s.PluginID)
 	}
 }
 
-// RepairFault returns why a difference is not repaired at a time (UnixNano), "" if it is.
-func RepairFault(tx mvcc.Reader, d *storage.VolumeDrift, now int64) string {
-	v := csi.VolumeByExternal(tx, d.PluginID, d.ExternalID)
+// DriftRepairFault returns why a difference is not repaired at a time (UnixNano), "" if it is.
+func DriftRepairFault(tx mvcc.Reader, d *storage.VolumeDrift, now int64) string {
+	v := VolumeByExternal(tx, d.PluginID, d.ExternalID)
 	node := schema.Nodes.Get(tx, d.NodeID)
-	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID)
+	a := Attachment(tx, d.Namespace, d.VolumeID, d.NodeID)
 	at := &structs.CSIAttachment{Namespace: d.Namespace, VolumeID: d.VolumeID, NodeID: d.NodeID}
 	switch {
-	case csi.PluginConfig(tx, d.PluginID).Drift != storage.DriftRepair:
+	case PluginConfig(tx, d.PluginID).Drift != storage.DriftRepair:
 		return "the settings of the plugin do not ask for repairs"
 	case d.Kind != storage.DriftStrayAttachment && d.Kind != storage.DriftMissingAttachment:
 		return "only attachments are repaired"
@@ -158,19 +158,19 @@ func RepairFault(tx mvcc.Reader, d *storage.VolumeDrift, now int64) string {
 		v.Call != nil:
 		return "the volume is not ready, or a call for it is in flight"
 	case node == nil || node.Status != structs.NodeReady ||
-		csi.VolumeRecovering(tx, d.Namespace, d.VolumeID) != "":
+		VolumeRecovering(tx, d.Namespace, d.VolumeID) != "":
 		return "the node is not ready, or its volumes are not known"
-	case d.Kind == storage.DriftStrayAttachment && (a != nil || claimed(tx, at)):
+	case d.Kind == storage.DriftStrayAttachment && (a != nil || isClaimed(tx, at)):
 		return "a claim or an attachment uses it"
 	case d.Kind == storage.DriftMissingAttachment &&
-		(a == nil || a.State != structs.AttachmentAttached || a.Call != nil || !csi.InUse(tx, a)):
+		(a == nil || a.State != structs.AttachmentAttached || a.Call != nil || !InUse(tx, a)):
 		return "no claim needs it, or a call for it is in flight"
 	}
 	return ""
 }
 
 // claimed reports whether a claim, also one that waits, is for a volume on a node.
-func claimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
+func isClaimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 	for c := range schema.Claims.Scan(tx, a.Namespace, a.VolumeID) {
 		if c.NodeID == a.NodeID {
 			return true
@@ -179,11 +179,11 @@ func claimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 	return false
 }
 
-// Repair changes the attachment of a difference so that the leader calls the plugin, and records the repair.
-// It ignores a difference that is gone, or not to be repaired.
-func Repair(tx *mvcc.WriteTx, p *storage.DriftRepairRequest) error {
-	d := Get(tx, p.DriftKey)
-	if d == nil || RepairFault(tx, d, p.Now) != "" {
+// DriftRepair changes the attachment of a difference so that the leader calls the plugin, and records the
+// repair. It ignores a difference that is gone, or not to be repaired.
+func DriftRepair(tx *mvcc.WriteTx, p *storage.DriftRepairRequest) error {
+	d := Drift(tx, p.DriftKey)
+	if d == nil || DriftRepairFault(tx, d, p.Now) != "" {
 		return nil
 	}
 
@@ -203,7 +203,7 @@ func Repair(tx *mvcc.WriteTx, p *storage.DriftRepairRequest) error {
 
 // attachAgain makes the attach of an attachment due. The answer to the repeated call replaces its context.
 func attachAgain(tx *mvcc.WriteTx, d *storage.VolumeDrift, now int64) {
-	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID).Copy()
+	a := Attachment(tx, d.Namespace, d.VolumeID, d.NodeID).Copy()
 	a.State = structs.AttachmentAttaching
 	a.LastError = nil
 	a.ModifyTime = now
@@ -212,7 +212,7 @@ func attachAgain(tx *mvcc.WriteTx, d *storage.VolumeDrift, now int64) {
 
 // detachStray puts the row of an attachment that has none, for its detach.
 func detachStray(tx *mvcc.WriteTx, d *storage.VolumeDrift, now int64) {
-	v := csi.Volume(tx, d.Namespace, d.VolumeID)
+	v := Volume(tx, d.Namespace, d.VolumeID)
 	schema.Attachments.Put(tx, &structs.CSIAttachment{
 		Namespace:        d.Namespace,
 		VolumeID:         d.VolumeID,

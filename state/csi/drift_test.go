@@ -1,4 +1,4 @@
-package drifts_test
+package csi_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
@@ -16,13 +15,13 @@ import (
 )
 
 // world is a state with the ready volume "v" of plugin "p", which is "x" to the plugin, and the node "n".
-type world struct {
+type driftWorld struct {
 	t *testing.T
 	s *state.Store
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t, state.New()}
+func newDriftWorld(t *testing.T) *driftWorld {
+	w := &driftWorld{t, state.New()}
 	w.write(func(tx *mvcc.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "p", SupportsAttachDetach: true})
 		schema.PluginConfigs.Put(tx, &storage.PluginSettings{
@@ -38,7 +37,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) write(do func(tx *mvcc.WriteTx) error) {
+func (w *driftWorld) write(do func(tx *mvcc.WriteTx) error) {
 	w.t.Helper()
 	err := w.s.Write(w.s.Index()+1, do)
 	if err != nil {
@@ -46,10 +45,10 @@ func (w *world) write(do func(tx *mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) record(p *storage.DriftRecordRequest) {
+func (w *driftWorld) record(p *storage.DriftRecordRequest) {
 	w.t.Helper()
 	p.PluginID = "p"
-	w.write(func(tx *mvcc.WriteTx) error { return drifts.Record(tx, p) })
+	w.write(func(tx *mvcc.WriteTx) error { return csi.DriftRecord(tx, p) })
 }
 
 // difference is one of the volume on the node.
@@ -60,12 +59,12 @@ func difference(kind string) *storage.VolumeDrift {
 	}
 }
 
-func (w *world) row(kind string) *storage.VolumeDrift {
-	return drifts.Get(w.s.Read(), difference(kind).Key())
+func (w *driftWorld) row(kind string) *storage.VolumeDrift {
+	return csi.Drift(w.s.Read(), difference(kind).Key())
 }
 
 // claim puts a claim of the volume on the node, with an attachment unless its state is "".
-func (w *world) claim(state, attachment string) {
+func (w *driftWorld) claim(state, attachment string) {
 	w.t.Helper()
 	w.write(func(tx *mvcc.WriteTx) error {
 		if state != "" {
@@ -83,8 +82,8 @@ func (w *world) claim(state, attachment string) {
 	})
 }
 
-func TestRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
-	w := newWorld(t)
+func TestDriftRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
+	w := newDriftWorld(t)
 	found := []*storage.VolumeDrift{difference(storage.DriftStrayAttachment)}
 	p := &storage.DriftRecordRequest{Found: found}
 	p.Now = 5
@@ -92,7 +91,7 @@ func TestRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
 	w.write(func(tx *mvcc.WriteTx) error {
 		r := &storage.DriftRepairRequest{DriftKey: found[0].Key()}
 		r.Now = 6
-		return drifts.Repair(tx, r)
+		return csi.DriftRepair(tx, r)
 	})
 
 	p.Now = 7
@@ -107,8 +106,8 @@ func TestRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
 	}
 }
 
-func TestRecord_StoresABoundedNumberOfRows(t *testing.T) {
-	w := newWorld(t)
+func TestDriftRecord_StoresABoundedNumberOfRows(t *testing.T) {
+	w := newDriftWorld(t)
 	for first := 0; first < storage.MaxDrifts+storage.MaxDriftChanges; first += storage.MaxDriftChanges {
 		p := &storage.DriftRecordRequest{}
 		for i := range storage.MaxDriftChanges {
@@ -118,13 +117,13 @@ func TestRecord_StoresABoundedNumberOfRows(t *testing.T) {
 		}
 		w.record(p)
 	}
-	rows := slices.Collect(drifts.OfPlugin(w.s.Read(), "p"))
+	rows := slices.Collect(csi.DriftsOfPlugin(w.s.Read(), "p"))
 	if len(rows) != storage.MaxDrifts {
 		t.Errorf("%d rows, want %d", len(rows), storage.MaxDrifts)
 	}
 }
 
-func TestRecord_RejectsRequestsOutOfBounds(t *testing.T) {
+func TestDriftRecord_RejectsRequestsOutOfBounds(t *testing.T) {
 	other := difference(storage.DriftMissingVolume)
 	other.PluginID = "q"
 	unknown := difference("none")
@@ -137,24 +136,24 @@ func TestRecord_RejectsRequestsOutOfBounds(t *testing.T) {
 		"gone elsewhere": {Gone: []storage.DriftKey{other.Key()}},
 		"counts":         {Summary: &storage.DriftSummary{PluginID: "q"}},
 	} {
-		w := newWorld(t)
+		w := newDriftWorld(t)
 		p.PluginID = "p"
-		err := w.s.Write(w.s.Index()+1, func(tx *mvcc.WriteTx) error { return drifts.Record(tx, p) })
+		err := w.s.Write(w.s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.DriftRecord(tx, p) })
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
-	w := newWorld(t)
+func TestDriftRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
+	w := newDriftWorld(t)
 	summary := func(n int, now int64) *storage.DriftSummary {
 		p := &storage.DriftRecordRequest{Summary: &storage.DriftSummary{
 			PluginID: "p", Counts: map[string]int{storage.DriftStrayVolume: n},
 		}}
 		p.Now = now
 		w.record(p)
-		return drifts.Summary(w.s.Read(), "p")
+		return csi.DriftSummary(w.s.Read(), "p")
 	}
 	summary(2, 5)
 	if s := summary(2, 6); s == nil || s.Counts[storage.DriftStrayVolume] != 2 || s.Time != 5 {
@@ -165,8 +164,8 @@ func TestRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
 	}
 }
 
-func TestForget_WithTheLastReferenceOfThePlugin(t *testing.T) {
-	w := newWorld(t)
+func TestForgetDrifts_WithTheLastReferenceOfThePlugin(t *testing.T) {
+	w := newDriftWorld(t)
 	w.record(&storage.DriftRecordRequest{
 		Found:   []*storage.VolumeDrift{difference(storage.DriftMissingVolume)},
 		Summary: &storage.DriftSummary{PluginID: "p", Fault: "no answer"},
@@ -176,7 +175,7 @@ func TestForget_WithTheLastReferenceOfThePlugin(t *testing.T) {
 		lifecycle.DropUnusedPlugin(tx, "p")
 		return nil
 	})
-	if w.row(storage.DriftMissingVolume) != nil || drifts.Summary(w.s.Read(), "p") != nil {
+	if w.row(storage.DriftMissingVolume) != nil || csi.DriftSummary(w.s.Read(), "p") != nil {
 		t.Error("the differences of the plugin are kept")
 	}
 	w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{difference(storage.DriftMissingVolume)}})
@@ -186,50 +185,51 @@ func TestForget_WithTheLastReferenceOfThePlugin(t *testing.T) {
 }
 
 // TestRepair_OnlyOfAttachmentsThatNothingElseExplains has each reason against a repair.
-func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
+func TestDriftRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 	const stray, missing = storage.DriftStrayAttachment, storage.DriftMissingAttachment
-	edit := func(do func(tx *mvcc.WriteTx)) func(w *world) {
-		return func(w *world) {
+	edit := func(do func(tx *mvcc.WriteTx)) func(w *driftWorld) {
+		return func(w *driftWorld) {
 			w.write(func(tx *mvcc.WriteTx) error {
 				do(tx)
 				return nil
 			})
 		}
 	}
-	volume := func(change func(v *structs.CSIVolume)) func(w *world) {
+	volume := func(change func(v *structs.CSIVolume)) func(w *driftWorld) {
 		return edit(func(tx *mvcc.WriteTx) {
 			v := csi.Volume(tx, "default", "v").Copy()
 			change(v)
 			schema.Volumes.Put(tx, v)
 		})
 	}
-	node := func(n *structs.Node) func(w *world) {
+	node := func(n *structs.Node) func(w *driftWorld) {
 		return edit(func(tx *mvcc.WriteTx) { schema.Nodes.Put(tx, n) })
 	}
-	none := func(*world) {}
-	used := func(w *world) { w.claim(structs.ClaimGranted, structs.AttachmentAttached) }
+	none := func(*driftWorld) {}
+	used := func(w *driftWorld) { w.claim(structs.ClaimGranted, structs.AttachmentAttached) }
+	detaching := func(w *driftWorld) { w.claim(structs.ClaimGranted, structs.AttachmentDetaching) }
+	unclaimed := func(w *driftWorld) { w.claim("", structs.AttachmentAttached) }
 
 	for name, c := range map[string]struct {
 		kind   string
-		before func(w *world)
+		before func(w *driftWorld)
 		want   string // the state of the attachment afterwards
 	}{
 		"stray":                  {stray, none, structs.AttachmentDetaching},
-		"stray, under a claim":   {stray, func(w *world) { w.claim(structs.ClaimGranted, "") }, ""},
-		"stray, a claim waits":   {stray, func(w *world) { w.claim(structs.ClaimWaiting, "") }, ""},
-		"stray, with a row":      {stray, func(w *world) { w.claim("", structs.AttachmentAttached) }, structs.AttachmentAttached},
+		"stray, under a claim":   {stray, func(w *driftWorld) { w.claim(structs.ClaimGranted, "") }, ""},
+		"stray, a claim waits":   {stray, func(w *driftWorld) { w.claim(structs.ClaimWaiting, "") }, ""},
+		"stray, with a row":      {stray, unclaimed, structs.AttachmentAttached},
 		"missing, under a claim": {missing, used, structs.AttachmentAttaching},
-		"missing, without claim": {missing, func(w *world) { w.claim("", structs.AttachmentAttached) }, structs.AttachmentAttached},
-		"missing, detaching": {missing, func(w *world) { w.claim(structs.ClaimGranted, structs.AttachmentDetaching) },
-			structs.AttachmentDetaching},
-		"missing, gone":       {missing, func(w *world) { w.claim(structs.ClaimGranted, "") }, ""},
-		"a volume is missing": {storage.DriftMissingVolume, none, ""},
-		"an unknown node":     {storage.DriftUnknownNode, none, ""},
-		"in flight":           {stray, volume(func(v *structs.CSIVolume) { v.Call = &structs.CSICall{NodeID: "n"} }), ""},
-		"being deleted":       {stray, volume(func(v *structs.CSIVolume) { v.State = structs.VolumeDeleting }), ""},
-		"another volume":      {stray, volume(func(v *structs.CSIVolume) { v.ExternalID = "y" }), ""},
-		"node down":           {stray, node(&structs.Node{ID: "n", Status: structs.NodeDown}), ""},
-		"node not accounted":  {stray, node(&structs.Node{ID: "n", Status: structs.NodeReady, Unaccounted: true}), ""},
+		"missing, without claim": {missing, unclaimed, structs.AttachmentAttached},
+		"missing, detaching":     {missing, detaching, structs.AttachmentDetaching},
+		"missing, gone":          {missing, func(w *driftWorld) { w.claim(structs.ClaimGranted, "") }, ""},
+		"a volume is missing":    {storage.DriftMissingVolume, none, ""},
+		"an unknown node":        {storage.DriftUnknownNode, none, ""},
+		"in flight":              {stray, volume(func(v *structs.CSIVolume) { v.Call = &structs.CSICall{NodeID: "n"} }), ""},
+		"being deleted":          {stray, volume(func(v *structs.CSIVolume) { v.State = structs.VolumeDeleting }), ""},
+		"another volume":         {stray, volume(func(v *structs.CSIVolume) { v.ExternalID = "y" }), ""},
+		"node down":              {stray, node(&structs.Node{ID: "n", Status: structs.NodeDown}), ""},
+		"node not accounted":     {stray, node(&structs.Node{ID: "n", Status: structs.NodeReady, Unaccounted: true}), ""},
 		"node back with another volume": {stray, node(&structs.Node{
 			ID: "n", Status: structs.NodeReady, Unaccounted: true,
 			Leftovers: []structs.NodeLeftover{{Namespace: "default", VolumeID: "other"}},
@@ -239,12 +239,12 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 		}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDriftWorld(t)
 			w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{difference(c.kind)}})
 			c.before(w)
 			was := csi.Attachment(w.s.Read(), "default", "v", "n")
 			w.write(func(tx *mvcc.WriteTx) error {
-				return drifts.Repair(tx, &storage.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
+				return csi.DriftRepair(tx, &storage.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
 			})
 			got := ""
 			a := csi.Attachment(w.s.Read(), "default", "v", "n")
@@ -258,8 +258,8 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 	}
 }
 
-func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
-	w := newWorld(t)
+func TestDriftRepair_IsNotRepeatedForAWhile(t *testing.T) {
+	w := newDriftWorld(t)
 	d := difference(storage.DriftStrayAttachment)
 	w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{d}})
 	for _, c := range []struct {
@@ -269,7 +269,7 @@ func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
 		w.write(func(tx *mvcc.WriteTx) error {
 			p := &storage.DriftRepairRequest{DriftKey: d.Key()}
 			p.Now = c.now
-			return drifts.Repair(tx, p)
+			return csi.DriftRepair(tx, p)
 		})
 		a := csi.Attachment(w.s.Read(), "default", "v", "n")
 		if (a != nil) != c.want {
@@ -289,7 +289,7 @@ func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
 }
 
 func TestVolumeStubs_NameTheDifferencesOfAVolume(t *testing.T) {
-	w := newWorld(t)
+	w := newDriftWorld(t)
 	text := func() string {
 		tx := w.s.Read()
 		var stub structs.CSIVolumeListStub

@@ -1,6 +1,4 @@
-// Package space records the places in which plugins had no space for a volume, and the space that they
-// report, so that jobs that ask for volumes are placed elsewhere for a while.
-package space
+package csi
 
 import (
 	"iter"
@@ -12,8 +10,8 @@ import (
 	"berth/structs/storage"
 )
 
-// maxPlaces is the most rows of a plugin. A plugin with more begins anew.
-const maxPlaces = 1000
+// maxExhaustedPlaces is the most rows of a plugin. A plugin with more begins anew.
+const maxExhaustedPlaces = 1000
 
 // Exhausted returns the record of a place in which volumes of a class found no space, nil for none. The place
 // may be nil.
@@ -21,14 +19,14 @@ func Exhausted(tx mvcc.Reader, pluginID, class string, place *structs.CSITopolog
 	return schema.Exhausted.Get(tx, pluginID, class, storage.TopologyText(place))
 }
 
-// OfClass yields the records of a class of a plugin, by place.
-func OfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*storage.Exhaustion] {
+// ExhaustionsOfClass yields the records of a class of a plugin, by place.
+func ExhaustionsOfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*storage.Exhaustion] {
 	return schema.Exhausted.Scan(tx, pluginID, class)
 }
 
-// Answer records answers of plugins to GetCapacity. It ignores those of a class that is gone, or has another
-// plugin by now.
-func Answer(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
+// VolumeSpace records answers of plugins to GetCapacity. It ignores those of a class that is gone, or has
+// another plugin by now.
+func VolumeSpace(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
 	if len(p.Answers) > storage.MaxSpaceAnswers {
 		return structs.Invalidf("%d answers about space are more than %d", len(p.Answers), storage.MaxSpaceAnswers)
 	}
@@ -47,7 +45,7 @@ func Answer(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
 			row.Bytes = old.Bytes
 			row.Time = old.Time
 		} else {
-			boundPlaces(tx, a.PluginID)
+			boundExhaustedPlaces(tx, a.PluginID)
 		}
 		row.Left = a.Left
 		row.MaxVolume = a.MaxVolume
@@ -57,24 +55,24 @@ func Answer(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
 	return nil
 }
 
-// boundPlaces deletes the records of a plugin that has as many as it may have.
-func boundPlaces(tx *mvcc.WriteTx, pluginID string) {
+// boundExhaustedPlaces deletes the records of a plugin that has as many as it may have.
+func boundExhaustedPlaces(tx *mvcc.WriteTx, pluginID string) {
 	count := 0
 	for range schema.Exhausted.Scan(tx, pluginID) {
 		count++
 	}
-	if count >= maxPlaces {
-		Forget(tx, pluginID)
+	if count >= maxExhaustedPlaces {
+		ForgetSpace(tx, pluginID)
 	}
 }
 
-// Note records that a volume found no space in the place that it had requested.
-func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	boundPlaces(tx, v.PluginID)
+// NoteExhaustion records that a volume found no space in the place that it had requested.
+func NoteExhaustion(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	boundExhaustedPlaces(tx, v.PluginID)
 	row := &storage.Exhaustion{
 		PluginID: v.PluginID,
 		Class:    v.Class,
-		Place:    storage.TopologyText(requested(v)),
+		Place:    storage.TopologyText(requestedPlace(v)),
 		Bytes:    v.RequestedCapacityMin,
 		Time:     now,
 	}
@@ -90,22 +88,22 @@ func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	schema.Exhausted.Put(tx, row)
 }
 
-// ForgetClass deletes the records of a class that is deleted, or gets another plugin.
-func ForgetClass(tx *mvcc.WriteTx, pluginID, class string) {
-	for _, row := range slices.Collect(OfClass(tx, pluginID, class)) {
+// ForgetClassSpace deletes the records of a class that is deleted, or gets another plugin.
+func ForgetClassSpace(tx *mvcc.WriteTx, pluginID, class string) {
+	for _, row := range slices.Collect(ExhaustionsOfClass(tx, pluginID, class)) {
 		schema.Exhausted.Delete(tx, row)
 	}
 }
 
-// Forget deletes the records of a plugin: one of its volumes was deleted, or it is gone.
-func Forget(tx *mvcc.WriteTx, pluginID string) {
+// ForgetSpace deletes the records of a plugin: one of its volumes was deleted, or it is gone.
+func ForgetSpace(tx *mvcc.WriteTx, pluginID string) {
 	for _, row := range slices.Collect(schema.Exhausted.Scan(tx, pluginID)) {
 		schema.Exhausted.Delete(tx, row)
 	}
 }
 
 // requested returns the place in which a volume was to be made, nil for any.
-func requested(v *structs.CSIVolume) *structs.CSITopology {
+func requestedPlace(v *structs.CSIVolume) *structs.CSITopology {
 	if v.RequestedTopologies == nil || len(v.RequestedTopologies.Required) != 1 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package space_test
+package csi_test
 
 import (
 	"fmt"
@@ -8,20 +8,20 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/classes"
-	"berth/state/csi/space"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 // note records in the state that a volume of a size found no space in a zone.
-func note(t *testing.T, s *state.Store, zone string, bytes, now int64) {
+func noteExhaustion(t *testing.T, s *state.Store, zone string, bytes, now int64) {
 	t.Helper()
 	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
-		space.Note(tx, &structs.CSIVolume{
+		csi.NoteExhaustion(tx, &structs.CSIVolume{
 			PluginID:             "p",
 			Class:                "fast",
 			RequestedCapacityMin: bytes,
-			RequestedTopologies:  &structs.CSITopologyRequest{Required: []*structs.CSITopology{place(zone)}},
+			RequestedTopologies:  &structs.CSITopologyRequest{Required: []*structs.CSITopology{zonePlace(zone)}},
 		}, now)
 		return nil
 	})
@@ -30,11 +30,11 @@ func note(t *testing.T, s *state.Store, zone string, bytes, now int64) {
 	}
 }
 
-func place(zone string) *structs.CSITopology {
+func zonePlace(zone string) *structs.CSITopology {
 	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
 }
 
-func TestNote_KeepsTheSmallestSizeForAWhile(t *testing.T) {
+func TestNoteExhaustion_KeepsTheSmallestSizeForAWhile(t *testing.T) {
 	s := state.New()
 	later := int64(storage.SpaceRetryAfter)
 	for _, c := range []struct{ bytes, now, want int64 }{
@@ -43,36 +43,36 @@ func TestNote_KeepsTheSmallestSizeForAWhile(t *testing.T) {
 		{30, later, 10},
 		{30, 2*later + 1, 30}, // the earlier answers are too old
 	} {
-		note(t, s, "a", c.bytes, c.now)
-		e := space.Exhausted(s.Read(), "p", "fast", place("a"))
+		noteExhaustion(t, s, "a", c.bytes, c.now)
+		e := csi.Exhausted(s.Read(), "p", "fast", zonePlace("a"))
 		if e == nil || e.Bytes != c.want || e.Time != c.now {
 			t.Errorf("%d bytes at %s: got %+v, want %d", c.bytes, time.Duration(c.now), e, c.want)
 		}
 	}
-	if e := space.Exhausted(s.Read(), "p", "fast", place("b")); e != nil {
+	if e := csi.Exhausted(s.Read(), "p", "fast", zonePlace("b")); e != nil {
 		t.Errorf("another place: %+v", e)
 	}
 }
 
-func TestNote_BeginsAnewWithTooManyPlaces(t *testing.T) {
+func TestNoteExhaustion_BeginsAnewWithTooManyPlaces(t *testing.T) {
 	s := state.New()
 	for i := range 1001 {
-		note(t, s, fmt.Sprint(i), 1, 1)
+		noteExhaustion(t, s, fmt.Sprint(i), 1, 1)
 	}
-	if space.Exhausted(s.Read(), "p", "fast", place("0")) != nil ||
-		space.Exhausted(s.Read(), "p", "fast", place("1000")) == nil {
+	if csi.Exhausted(s.Read(), "p", "fast", zonePlace("0")) != nil ||
+		csi.Exhausted(s.Read(), "p", "fast", zonePlace("1000")) == nil {
 		t.Error("the last place alone is to be known")
 	}
 }
 
 // answer records that the plugin has told how much space the class has in a zone.
-func answer(t *testing.T, s *state.Store, zone string, left, now int64) {
+func answerSpace(t *testing.T, s *state.Store, zone string, left, now int64) {
 	t.Helper()
 	req := &storage.SpaceRequest{Answers: []*storage.SpaceAnswer{{
-		PluginID: "p", Class: "fast", Place: storage.TopologyText(place(zone)), Left: left,
+		PluginID: "p", Class: "fast", Place: storage.TopologyText(zonePlace(zone)), Left: left,
 	}}}
 	req.Now = now
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return space.Answer(tx, req) })
+	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.VolumeSpace(tx, req) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,24 +88,24 @@ func putClass(t *testing.T, s *state.Store, plugin string) {
 	}
 }
 
-func TestAnswer_StandsBesideAnExhaustion(t *testing.T) {
+func TestVolumeSpace_StandsBesideAnExhaustion(t *testing.T) {
 	s := state.New()
-	answer(t, s, "a", 5, 1)
-	if space.Exhausted(s.Read(), "p", "fast", place("a")) != nil {
+	answerSpace(t, s, "a", 5, 1)
+	if csi.Exhausted(s.Read(), "p", "fast", zonePlace("a")) != nil {
 		t.Error("the answer for a class that is gone is kept")
 	}
 	putClass(t, s, "p")
-	note(t, s, "a", 10, 1)
-	answer(t, s, "a", 5, 2)
-	note(t, s, "a", 20, 3)
-	e := space.Exhausted(s.Read(), "p", "fast", place("a"))
+	noteExhaustion(t, s, "a", 10, 1)
+	answerSpace(t, s, "a", 5, 2)
+	noteExhaustion(t, s, "a", 20, 3)
+	e := csi.Exhausted(s.Read(), "p", "fast", zonePlace("a"))
 	if e == nil || e.Left != 5 || e.LeftTime != 2 || e.Bytes != 10 || e.Time != 3 {
 		t.Errorf("got %+v", e)
 	}
 }
 
 // TestForget_WithTheClass has a class that gets another plugin, and one that is deleted.
-func TestForget_WithTheClass(t *testing.T) {
+func TestForgetSpace_WithTheClass(t *testing.T) {
 	for name, end := range map[string]func(*state.Store){
 		"another plugin": func(s *state.Store) { putClass(t, s, "q") },
 		"deleted": func(s *state.Store) {
@@ -118,9 +118,9 @@ func TestForget_WithTheClass(t *testing.T) {
 	} {
 		s := state.New()
 		putClass(t, s, "p")
-		note(t, s, "a", 10, 1)
+		noteExhaustion(t, s, "a", 10, 1)
 		end(s)
-		if space.Exhausted(s.Read(), "p", "fast", place("a")) != nil {
+		if csi.Exhausted(s.Read(), "p", "fast", zonePlace("a")) != nil {
 			t.Errorf("%s: the record stays", name)
 		}
 	}
