@@ -8,12 +8,10 @@ import (
 	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
-	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/trust"
@@ -132,8 +130,8 @@ var (
 	ACLLogin             = command(168, "ACLLogin", state.Login)
 	ACLOneTime           = command(169, "ACLOneTime", state.OneTimeTokenChange)
 
-	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put)
-	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete)
+	VolumeClassPut    = command(178, "VolumeClassPut", csi.ClassPut)
+	VolumeClassDelete = command(179, "VolumeClassDelete", csi.ClassDelete)
 	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete)
 	VolumeSpace       = command(194, "VolumeSpace", csi.VolumeSpace)
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim)
@@ -156,7 +154,7 @@ var (
 	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapshot.ScheduleDelete)
 	SnapshotScheduleRun    = command(190, "SnapshotScheduleRun", snapshot.ScheduleRun)
 	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapshot.SchedulePause)
-	HostVolumeClaimDelete  = command(142, "HostVolumeClaimDelete", hostclaims.Delete)
+	HostVolumeClaimDelete  = command(142, "HostVolumeClaimDelete", csi.HostVolumeClaimDelete)
 
 	NamespaceApply  = command(70, "NamespaceApply", namespace.Apply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespace.Delete)

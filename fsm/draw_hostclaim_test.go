@@ -5,7 +5,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/hostclaims"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -14,7 +14,7 @@ import (
 var hostClaimDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"HostVolumeClaimDelete": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &storage.ClaimDeleteRequest{ClaimID: "none", WriteOptions: d.now()}
-		for c := range hostclaims.From(tx, structs.DefaultNamespace, "", mvcc.Page{}) {
+		for c := range csi.HostClaimsFrom(tx, structs.DefaultNamespace, "", mvcc.Page{}) {
 			p.ClaimID = c.ID
 		}
 		return HostVolumeClaimDelete.Encode(p)

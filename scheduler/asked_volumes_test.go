@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
@@ -54,7 +53,7 @@ func (w *fixture) fast(edits ...func(*storage.VolumeClass)) {
 	for _, edit := range edits {
 		edit(c)
 	}
-	do(w, classes.Put, &storage.ClassPutRequest{Class: c, WriteOptions: w.now()})
+	do(w, csi.ClassPut, &storage.ClassPutRequest{Class: c, WriteOptions: w.now()})
 }
 
 const gib = 1 << 30

@@ -9,7 +9,6 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
@@ -71,7 +70,7 @@ func perAllocHost(j *structs.Job) { j.TaskGroups[0].Volumes["d"].PerAlloc = true
 func (w *fixture) claims() string {
 	tx := w.s.Read()
 	var out []string
-	for c := range hostclaims.OfGroup(tx, hostclaims.Of{
+	for c := range csi.HostClaimsOfGroup(tx, csi.HostClaimUse{
 		Namespace: structs.DefaultNamespace, JobID: "a", Group: "g", VolumeName: "data",
 	}) {
 		for _, node := range []string{"n1", "n2", "n3"} {
@@ -79,7 +78,7 @@ func (w *fixture) claims() string {
 				continue
 			}
 			holder := "-"
-			if a := hostclaims.Holder(tx, c, nil); a != nil {
+			if a := csi.HostClaimHolder(tx, c, nil); a != nil {
 				holder = a.NodeID
 			}
 			out = append(out, c.VolumeName+"@"+node+": "+holder)
@@ -358,7 +357,7 @@ func TestSticky_ClaimIsDeletedByAnOperator(t *testing.T) {
 	w.hostVolume("n2", "data")
 	w.status("n1", structs.NodeDown)
 	p := w.run("a")
-	do(w, hostclaims.Delete, &storage.ClaimDeleteRequest{ClaimID: id, WriteOptions: w.now()})
+	do(w, csi.HostVolumeClaimDelete, &storage.ClaimDeleteRequest{ClaimID: id, WriteOptions: w.now()})
 	if e := state.Eval(w.s.Read(), p.Eval.ID); p.Blocked == nil && e.Status != structs.EvalPending {
 		t.Errorf("the claim is gone, and the evaluation is %s", e.Status)
 	}

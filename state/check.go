@@ -3,10 +3,8 @@ package state
 import (
 	"berth/state/blocked"
 	"berth/state/check"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
-	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -32,7 +30,7 @@ func Check(tx *ReadTx) []string {
 	csi.CheckDrifts(c)
 	csi.CheckHealth(c)
 	snapshot.CheckSchedules(c)
-	hostclaims.Check(c)
+	csi.CheckHostClaims(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)
 	checkAllocs(c)
@@ -49,7 +47,7 @@ func Check(tx *ReadTx) []string {
 	checkFences(c)
 	checkFencePins(c)
 	csi.CheckPluginConfigs(c)
-	classes.Check(c)
+	csi.CheckClasses(c)
 	lease.CheckNodeLeases(c)
 	trust.CheckRootKeys(c)
 	trust.CheckSealedValues(c)

@@ -8,7 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/hostclaims"
+	"berth/state/csi"
 	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -359,7 +359,7 @@ func deleteJob(tx *WriteTx, j *structs.Job, now int64) {
 	dropScalingEvents(tx, j)
 	schema.Jobs.Delete(tx, j)
 	jobvolumes.Purge(tx, j, now)
-	hostclaims.DropJob(tx, j)
+	csi.DropHostClaimsOfJob(tx, j)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 

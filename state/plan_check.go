@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"berth/state/hostclaims"
+	"berth/state/csi"
 	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
@@ -106,7 +106,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 	}
 
 	group := job.Group(a.TaskGroup)
-	why := cmp.Or(jobvolumes.Rejection(c, job, a), hostclaims.Rejection(c, group, a, c.stopped))
+	why := cmp.Or(jobvolumes.Rejection(c, job, a), csi.HostClaimRejection(c, group, a, c.stopped))
 	if why != "" {
 		return why
 	}

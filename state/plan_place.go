@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/state/hostclaims"
+	"berth/state/csi"
 	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
@@ -58,7 +58,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 	namespace.CountPlaced(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)
-		hostclaims.Take(tx, a)
+		csi.TakeHostClaims(tx, a)
 		err := jobvolumes.Make(tx, c.jobOf(a), a, c.plan.Now)
 		if err != nil {
 			return err

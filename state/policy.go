@@ -146,7 +146,7 @@ func policyExists(tx mvcc.Reader, name string) error {
 	return nil
 }
 
-// bounded returns an error if a table with a number of rows has its most.
+// checkRowBound returns an error if a table with a number of rows has its most.
 func checkRowBound(count, most int, name string) error {
 	if count >= most {
 		return structs.Preconditionf("there are %d %s, the most that the servers store; delete some of them first",

@@ -64,7 +64,7 @@ func role(id, name string, policies ...string) *access.RolePutRequest {
 	return &access.RolePutRequest{Role: r}
 }
 
-// client returns a client token with a policy, which is named like its secret.
+// clientToken returns a client token with a policy, which is named like its secret.
 func clientToken(accessor string, policies ...string) *access.TokenChange {
 	return &access.TokenChange{
 		Token: &access.Token{

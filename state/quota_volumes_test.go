@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"berth/state/classes"
+	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/structs"
@@ -50,7 +50,7 @@ func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
 func (w *fixture) classes(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		do(w, classes.Put, &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: name, PluginID: "p"}})
+		do(w, csi.ClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: name, PluginID: "p"}})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
@@ -95,7 +94,7 @@ func addAccess(w *fixture) {
 	do(w, trust.SigningKeyAdd, &access.KeyAddRequest{Key: &access.SigningKey{
 		KeyID: "s", Algorithm: access.KeyEdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
-	do(w, classes.Put, &storage.ClassPutRequest{
+	do(w, csi.ClassPut, &storage.ClassPutRequest{
 		Class: &storage.VolumeClass{Name: "fast", PluginID: "p", Default: true},
 	})
 	do(w, csi.DriftRecord, &storage.DriftRecordRequest{

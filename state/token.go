@@ -245,7 +245,7 @@ func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 	return nil
 }
 
-// expire deletes the first rows that have ended of those in the order of their ends.
+// expireRows deletes the first rows that have ended of those in the order of their ends.
 func expireRows[R mvcc.Record](tx *mvcc.WriteTx, t *mvcc.Table[R], byEnd iter.Seq[R], over func(R) bool) {
 	var ended []R
 	for r := range byEnd {

@@ -3,7 +3,6 @@ package csi
 import (
 	"berth/endpoints/query"
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -16,7 +15,7 @@ func ListClasses(
 	resp *storage.ClassListResponse,
 ) (err error) {
 	var stubs []*storage.ClassStub
-	for c := range classes.All(tx) {
+	for c := range csi.Classes(tx) {
 		stubs = append(stubs, c.Stub())
 	}
 	name := func(s *storage.ClassStub) string { return s.Name }
@@ -26,18 +25,18 @@ func ListClasses(
 
 // GetClass reads a class without its mount flags. The error is not-found.
 func GetClass(tx *state.ReadTx, req *storage.ClassGetRequest, resp *storage.ClassGetResponse) error {
-	resp.Class = classes.Class(tx, req.Name).Redacted()
+	resp.Class = csi.Class(tx, req.Name).Redacted()
 	if resp.Class == nil {
-		return classes.NotFound(req.Name)
+		return csi.NoClass(req.Name)
 	}
 	return nil
 }
 
 // ClassSpaces lists the answers of the plugin of a class about its space, by place. The error is not-found.
 func ClassSpaces(tx *state.ReadTx, req *storage.SpacesRequest, resp *storage.SpacesResponse) error {
-	c := classes.Class(tx, req.Class)
+	c := csi.Class(tx, req.Class)
 	if c == nil {
-		return classes.NotFound(req.Class)
+		return csi.NoClass(req.Class)
 	}
 	for row := range csi.ExhaustionsOfClass(tx, c.PluginID, c.Name) {
 		resp.Places = append(resp.Places, row)

@@ -7,7 +7,6 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/hostclaims"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate"
@@ -162,7 +161,7 @@ func (HostVolumes) ListClaims(
 				matches(req.VolumeName, c.VolumeName)
 		},
 	}
-	rows := hostclaims.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	rows := csi.HostClaimsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
 	resp.Claims, err = l.Page(rows, req, resp)
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"berth/internal/keylock"
 	"berth/internal/keyring"
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/volumesecrets"
@@ -78,7 +77,7 @@ func (w VolumeWrites) checkedCopy(
 		v.DropServerFields()
 		// The checks are those of the canonical form, with its defaults.
 		v.Canonicalize()
-		err := classes.Complete(tx, v, csi.Volume(tx, v.Namespace, v.ID), creates)
+		err := csi.CompleteVolume(tx, v, csi.Volume(tx, v.Namespace, v.ID), creates)
 		if err == nil {
 			err = validate.Volume(v)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"berth/acl"
 	"berth/internal/codec"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
@@ -42,7 +41,7 @@ func mayWriteVolume(q Question, ns string, v *structs.CSIVolume) bool {
 		return q.ACL.Volume(ns, v.ID, acl.VolumeExpand) && onlyExpands(q, v, row)
 	}
 	// The operator who made the class has decided on its variable.
-	fromClass := v.SecretsFrom == classes.SecretsOf(q.Tx, ns, v)
+	fromClass := v.SecretsFrom == csi.SecretsOf(q.Tx, ns, v)
 	if v.SecretsFrom != "" && !fromClass && !q.ACL.Variable(ns, v.SecretsFrom, acl.VariablesRead) {
 		return false
 	}
@@ -75,7 +74,7 @@ func onlyExpands(q Question, v, row *structs.CSIVolume) bool {
 	c.Namespace = row.Namespace
 	c.DropServerFields()
 	c.Canonicalize()
-	err := classes.Complete(q.Tx, c, row, true)
+	err := csi.CompleteVolume(q.Tx, c, row, true)
 	if err != nil {
 		return false
 	}
@@ -104,7 +103,7 @@ func mayUseSource(q Question, ns string, v *structs.CSIVolume) bool {
 		return true
 	}
 
-	plugin := classes.PluginOf(q.Tx, v)
+	plugin := csi.PluginOf(q.Tx, v)
 	own := csi.Volume(q.Tx, ns, v.CloneID)
 	external := csi.VolumeByExternal(q.Tx, plugin, v.CloneID)
 	for _, source := range []*structs.CSIVolume{own, external} {

@@ -27,8 +27,7 @@ var areaWords = map[string][]string{
 
 // namesToCome are packages that still have another name, or are no noun of their own. The list only shrinks.
 var namesToCome = []string{
-	"state/blocked", "state/classes", "state/hostclaims",
-	"state/jobvolumes",
+	"state/blocked", "state/jobvolumes",
 }
 
 // emptyNames say nothing about what is in a package.

@@ -9,7 +9,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/hostclaims"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -140,8 +139,8 @@ func (r *request) on(n *structs.Node) (v *structs.CSIVolume, why string) {
 	case len(r.claims) == 0 && claimOn(r.kept, v) != nil:
 		return nil, fmt.Sprintf("host volume %q is kept for the successor of allocation %s", r.name,
 			structs.ShortID(claimOn(r.kept, v).AllocID))
-	case r.Sticky && len(r.claims) == 0 && hostclaims.IsFull(r.tx, v.Namespace, v.ID):
-		return nil, fmt.Sprintf("host volume %q: %s", r.name, hostclaims.FullText)
+	case r.Sticky && len(r.claims) == 0 && csi.HostClaimsFull(r.tx, v.Namespace, v.ID):
+		return nil, fmt.Sprintf("host volume %q: %s", r.name, csi.HostClaimsFullText)
 	}
 	return v, ""
 }

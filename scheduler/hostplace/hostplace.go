@@ -10,7 +10,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/hostclaims"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -105,11 +104,11 @@ func (p *Plan) LookUp(tx state.Reader, o Of) Demand {
 // those that no allocation has. Without one it makes a claim. A volume for one allocation is not chosen for
 // that if it is kept for a successor of another one.
 func (p *Plan) findClaims(r *request, o Of) {
-	of := hostclaims.Of{Namespace: o.Namespace, JobID: o.JobID, Group: o.Group.Name, VolumeName: r.name}
+	of := csi.HostClaimUse{Namespace: o.Namespace, JobID: o.JobID, Group: o.Group.Name, VolumeName: r.name}
 	alone := storage.HostRequestOf(r.VolumeRequest, "").Exclusive()
-	for c := range hostclaims.OfGroup(r.tx, of) {
+	for c := range csi.HostClaimsOfGroup(r.tx, of) {
 		switch {
-		case p.assigned[c.ID], hostclaims.Holder(r.tx, c, o.Stopped) != nil:
+		case p.assigned[c.ID], csi.HostClaimHolder(r.tx, c, o.Stopped) != nil:
 		case o.Prev != "" && c.AllocID == o.Prev:
 			r.claims = claims{c}
 			return

@@ -36,7 +36,7 @@ func DriftSummary(tx mvcc.Reader, pluginID string) *storage.DriftSummary {
 	return schema.DriftSummaries.Get(tx, pluginID)
 }
 
-// Get returns a difference, nil if there is none.
+// Drift returns a difference, nil if there is none.
 func Drift(tx mvcc.Reader, k storage.DriftKey) *storage.VolumeDrift {
 	return schema.Drifts.Get(tx, k.PluginID, k.Kind, k.ExternalID, k.ExternalNodeID)
 }
@@ -169,7 +169,7 @@ func DriftRepairFault(tx mvcc.Reader, d *storage.VolumeDrift, now int64) string 
 	return ""
 }
 
-// claimed reports whether a claim, also one that waits, is for a volume on a node.
+// isClaimed reports whether a claim, also one that waits, is for a volume on a node.
 func isClaimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 	for c := range schema.Claims.Scan(tx, a.Namespace, a.VolumeID) {
 		if c.NodeID == a.NodeID {

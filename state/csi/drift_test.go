@@ -14,7 +14,8 @@ import (
 	"berth/structs/storage"
 )
 
-// world is a state with the ready volume "v" of plugin "p", which is "x" to the plugin, and the node "n".
+// driftWorld is a state with the ready volume "v" of plugin "p", which is "x" to the plugin, and the node
+// "n".
 type driftWorld struct {
 	t *testing.T
 	s *state.Store
@@ -184,7 +185,7 @@ func TestForgetDrifts_WithTheLastReferenceOfThePlugin(t *testing.T) {
 	}
 }
 
-// TestRepair_OnlyOfAttachmentsThatNothingElseExplains has each reason against a repair.
+// TestDriftRepair_OnlyOfAttachmentsThatNothingElseExplains has each reason against a repair.
 func TestDriftRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 	const stray, missing = storage.DriftStrayAttachment, storage.DriftMissingAttachment
 	edit := func(do func(tx *mvcc.WriteTx)) func(w *driftWorld) {

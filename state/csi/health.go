@@ -22,7 +22,7 @@ func HealthFrom(tx *mvcc.ReadTx, ns string) iter.Seq[*storage.VolumeHealth] {
 	return schema.Filter(rows, func(h *storage.VolumeHealth) bool { return isHealthOf(tx, h) })
 }
 
-// Of returns the row of a volume, nil if there is none.
+// HealthOf returns the row of a volume, nil if there is none.
 func HealthOf(tx mvcc.Reader, k storage.UsageKey) *storage.VolumeHealth {
 	h := schema.Health.Get(tx, k.Namespace, k.VolumeID)
 	if h == nil || !isHealthOf(tx, h) {

@@ -14,7 +14,7 @@ import (
 	"berth/structs/storage"
 )
 
-// world is a state with the plugins "p" and "q", and the volume "v" of p, which is "x" to the plugin.
+// healthWorld is a state with the plugins "p" and "q", and the volume "v" of p, which is "x" to the plugin.
 type healthWorld struct {
 	t *testing.T
 	s *state.Store
@@ -101,7 +101,7 @@ func TestHealthRecord_KeepsTheTimeOfTheFirstRecord(t *testing.T) {
 	}
 }
 
-// TestRecord_IsAboutVolumesOfThePlugin: a row tells nothing of another volume with the same ID.
+// TestHealthRecord_IsAboutVolumesOfThePlugin: a row tells nothing of another volume with the same ID.
 func TestHealthRecord_IsAboutVolumesOfThePlugin(t *testing.T) {
 	w := newHealthWorld(t)
 	foreign := ill("a")
@@ -136,7 +136,7 @@ func TestHealthRecord_IsAboutVolumesOfThePlugin(t *testing.T) {
 	w.record(4, &storage.HealthRecordRequest{PluginID: "none"})
 }
 
-// rows counts the rows of a namespace.
+// healthRows counts the rows of a namespace.
 func healthRows(w *healthWorld, ns string) (n int) {
 	for range csi.HealthFrom(w.s.Read(), ns) {
 		n++

@@ -102,7 +102,7 @@ func ForgetSpace(tx *mvcc.WriteTx, pluginID string) {
 	}
 }
 
-// requested returns the place in which a volume was to be made, nil for any.
+// requestedPlace returns the place in which a volume was to be made, nil for any.
 func requestedPlace(v *structs.CSIVolume) *structs.CSITopology {
 	if v.RequestedTopologies == nil || len(v.RequestedTopologies.Required) != 1 {
 		return nil

@@ -7,13 +7,12 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// note records in the state that a volume of a size found no space in a zone.
+// noteExhaustion records in the state that a volume of a size found no space in a zone.
 func noteExhaustion(t *testing.T, s *state.Store, zone string, bytes, now int64) {
 	t.Helper()
 	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
@@ -65,7 +64,7 @@ func TestNoteExhaustion_BeginsAnewWithTooManyPlaces(t *testing.T) {
 	}
 }
 
-// answer records that the plugin has told how much space the class has in a zone.
+// answerSpace records that the plugin has told how much space the class has in a zone.
 func answerSpace(t *testing.T, s *state.Store, zone string, left, now int64) {
 	t.Helper()
 	req := &storage.SpaceRequest{Answers: []*storage.SpaceAnswer{{
@@ -82,7 +81,7 @@ func answerSpace(t *testing.T, s *state.Store, zone string, left, now int64) {
 func putClass(t *testing.T, s *state.Store, plugin string) {
 	t.Helper()
 	put := &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: "fast", PluginID: plugin}}
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Put(tx, put) })
+	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.ClassPut(tx, put) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +103,13 @@ func TestVolumeSpace_StandsBesideAnExhaustion(t *testing.T) {
 	}
 }
 
-// TestForget_WithTheClass has a class that gets another plugin, and one that is deleted.
+// TestForgetSpace_WithTheClass has a class that gets another plugin, and one that is deleted.
 func TestForgetSpace_WithTheClass(t *testing.T) {
 	for name, end := range map[string]func(*state.Store){
 		"another plugin": func(s *state.Store) { putClass(t, s, "q") },
 		"deleted": func(s *state.Store) {
 			del := &storage.ClassDeleteRequest{Name: "fast"}
-			err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Delete(tx, del) })
+			err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.ClassDelete(tx, del) })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -52,7 +51,7 @@ func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes boo
 		v.Name = old.Name
 		v.ExternalName = old.NameAtPlugin() // the plugin may know it (CSI spec, CreateVolume)
 	}
-	err = classes.Complete(tx, v, old, true)
+	err = csi.CompleteVolume(tx, v, old, true)
 	if err == nil && old != nil {
 		err = csi.CheckRemake(v, old)
 	}

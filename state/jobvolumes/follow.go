@@ -11,7 +11,6 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/hostclaims"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -34,7 +33,7 @@ func Keep(tx mvcc.Reader, j *structs.Job) bool {
 	if !j.Stop {
 		return false
 	}
-	if hostclaims.OfJob(tx, j.Namespace, j.ID) {
+	if csi.HasHostClaims(tx, j.Namespace, j.ID) {
 		return true
 	}
 	for v := range ofJob(tx, j.Namespace, j.ID) {

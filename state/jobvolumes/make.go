@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -82,7 +81,7 @@ func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequ
 // makeImmediate creates the volumes of a request whose class has binding = "immediate". The plugin chooses
 // their places, within those that the class allows. A volume of one allocation is made with the allocation.
 func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r request, now int64) error {
-	c := classes.Class(tx, r.Class)
+	c := csi.Class(tx, r.Class)
 	if j.StartsOthers() || c == nil || c.Binding != storage.BindImmediate ||
 		r.Lifecycle == structs.LifecycleAlloc {
 		return nil

@@ -21,10 +21,10 @@ const maxQuotas = 10_000
 // Quota returns a quota, nil if there is none.
 func Quota(tx mvcc.Reader, name string) *quota.Spec { return schema.Quotas.Get(tx, name) }
 
-// All yields the quotas by name.
+// Quotas yields the quotas by name.
 func Quotas(tx mvcc.Reader) iter.Seq[*quota.Spec] { return schema.Quotas.Scan(tx) }
 
-// Of returns the quota that a namespace names, nil if it names none.
+// QuotaOf returns the quota that a namespace names, nil if it names none.
 func QuotaOf(tx mvcc.Reader, namespace string) *quota.Spec {
 	use := schema.QuotaUses.Get(tx, namespace)
 	if use == nil {
@@ -58,7 +58,8 @@ func OfQuota(tx mvcc.Reader, name string) []string {
 	return names
 }
 
-// Put creates or replaces a quota. The evaluations that wait for it become pending. Lower bounds end nothing.
+// QuotaPut creates or replaces a quota. The evaluations that wait for it become pending. Lower bounds end
+// nothing.
 func QuotaPut(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 	if p.Quota == nil {
 		return structs.Invalidf("Quota: nothing is given; expected the quota")

@@ -9,7 +9,7 @@ import (
 	"berth/structs/quota"
 )
 
-// remedy is what an operator can do about a bound that a request exceeds.
+// quotaRemedy is what an operator can do about a bound that a request exceeds.
 const quotaRemedy = "delete what is not needed, or raise the bound: berth quota apply FILE"
 
 // CheckVolumeQuota returns an error if the row of a volume would exceed a bound of the quota of its

@@ -12,7 +12,6 @@ import (
 	"berth/internal/backoff"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -131,7 +130,7 @@ func (t target) isAfter(other target) bool {
 // targets returns the classes whose volumes are made where their first allocation is placed, in each place of
 // a ready node that they allow, by class and place.
 func targets(tx *state.ReadTx) (all []target) {
-	for c := range classes.All(tx) {
+	for c := range csi.Classes(tx) {
 		if c.Binding != storage.BindFirstConsumer || !tells(tx, c.PluginID) {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/hostclaims"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -87,7 +86,7 @@ func forgetHost(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	if v.Host == nil {
 		return
 	}
-	hostclaims.DropVolume(tx, v)
+	csi.DropHostClaimsOfVolume(tx, v)
 	if !schema.VolumesByHostName.Has(tx, v.Namespace, v.Host.Name) {
 		blocked.DeleteUnblock(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
 	}

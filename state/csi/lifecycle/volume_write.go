@@ -9,7 +9,6 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -61,7 +60,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		return err
 	}
 
-	err = classes.CheckVolume(tx, v)
+	err = csi.CheckVolumeClass(tx, v)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package hostclaims_test
+package csi_test
 
 import (
 	"fmt"
@@ -7,22 +7,22 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/csi/lifecycle"
-	"berth/state/hostclaims"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// world is a state with the host volume "data" of node n, of ID v, and the job j with the group g.
-type world struct {
+// hostClaimWorld is a state with the host volume "data" of node n, of ID v, and the job j with the group g.
+type hostClaimWorld struct {
 	*state.Store
 	t *testing.T
 }
 
-func newWorld(t *testing.T) *world {
+func newHostClaimWorld(t *testing.T) *hostClaimWorld {
 	t.Helper()
-	w := &world{state.New(), t}
+	w := &hostClaimWorld{state.New(), t}
 	w.write(func(tx *mvcc.WriteTx) {
 		err := lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) write(do func(*mvcc.WriteTx)) {
+func (w *hostClaimWorld) write(do func(*mvcc.WriteTx)) {
 	w.t.Helper()
 	err := w.Write(w.Index()+1, func(tx *mvcc.WriteTx) error {
 		do(tx)
@@ -47,31 +47,31 @@ func (w *world) write(do func(*mvcc.WriteTx)) {
 	}
 }
 
-func group() *structs.TaskGroup {
+func stickyGroup() *structs.TaskGroup {
 	return &structs.TaskGroup{Name: "g", Volumes: map[string]*structs.VolumeRequest{
 		"d": {Name: "d", Type: structs.VolumeTypeHost, Source: "data", Sticky: true},
 	}}
 }
 
-// alloc returns an allocation with an ID that uses the volume with the claim c.
-func alloc(id string) *structs.Allocation {
+// stickyAlloc returns an allocation with an ID that uses the volume with the claim c.
+func stickyAlloc(id string) *structs.Allocation {
 	return &structs.Allocation{
 		ID: id, Namespace: "default", NodeID: "n", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
-		CSIVolumes: []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "v", "c")},
+		CSIVolumes: []structs.CSIVolumeUse{storage.HostVolumeUse("d", stickyGroup().Volumes["d"], "v", "c")},
 	}
 }
 
 // place puts an allocation with its claim.
-func (w *world) place(a *structs.Allocation) {
+func (w *hostClaimWorld) place(a *structs.Allocation) {
 	w.t.Helper()
 	w.write(func(tx *mvcc.WriteTx) {
 		schema.Allocs.Put(tx, a)
-		hostclaims.Take(tx, a)
+		csi.TakeHostClaims(tx, a)
 	})
 }
 
-func (w *world) holder(id string) string {
-	c := hostclaims.Claim(w.Read(), "default", id)
+func (w *hostClaimWorld) holder(id string) string {
+	c := csi.HostClaim(w.Read(), "default", id)
 	if c == nil {
 		return ""
 	}
@@ -79,9 +79,9 @@ func (w *world) holder(id string) string {
 }
 
 func TestTakeHostClaims_MakesAClaimAndPassesItOn(t *testing.T) {
-	w := newWorld(t)
-	w.place(alloc("a1"))
-	c := *hostclaims.Claim(w.Read(), "default", "c")
+	w := newHostClaimWorld(t)
+	w.place(stickyAlloc("a1"))
+	c := *csi.HostClaim(w.Read(), "default", "c")
 	c.Indexes = structs.Indexes{}
 	want := storage.TaskGroupHostVolumeClaim{
 		ID: "c", Namespace: "default", JobID: "j", TaskGroupName: "g", AllocID: "a1", VolumeID: "v",
@@ -90,53 +90,55 @@ func TestTakeHostClaims_MakesAClaimAndPassesItOn(t *testing.T) {
 	if c != want {
 		t.Errorf("got %+v, want %+v", c, want)
 	}
-	w.place(alloc("a2"))
+	w.place(stickyAlloc("a2"))
 	if got := w.holder("c"); got != "a2" {
 		t.Errorf("allocation %q has the claim", got)
 	}
 }
 
 func TestHostClaimRejection(t *testing.T) {
-	for want, edit := range map[string]func(w *world, a *structs.Allocation, g *structs.TaskGroup){
-		"": func(*world, *structs.Allocation, *structs.TaskGroup) {},
-		"no such request": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+	for want, edit := range map[string]func(w *hostClaimWorld, a *structs.Allocation, g *structs.TaskGroup){
+		"": func(*hostClaimWorld, *structs.Allocation, *structs.TaskGroup) {},
+		"no such request": func(_ *hostClaimWorld, _ *structs.Allocation, g *structs.TaskGroup) {
 			g.Volumes["d"].Sticky = false
 		},
-		"no such request for": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
+		"no such request for": func(_ *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
 			a.CSIVolumes[0].Alias = "other"
 		},
-		"no such request for host": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+		"no such request for host": func(_ *hostClaimWorld, _ *structs.Allocation, g *structs.TaskGroup) {
 			g.Volumes["d"].Type = structs.VolumeTypeCSI
 		},
-		"no host volume v any more": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) { a.NodeID = "m" },
-		"no host volume v": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+		"no host volume v any more": func(_ *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
+			a.NodeID = "m"
+		},
+		"no host volume v": func(_ *hostClaimWorld, _ *structs.Allocation, g *structs.TaskGroup) {
 			g.Volumes["d"].Source = "more"
 		},
-		"no host volume gone": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
+		"no host volume gone": func(_ *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
 			a.CSIVolumes[0].VolumeID = "gone"
 		},
-		"no host volume csi": func(w *world, a *structs.Allocation, _ *structs.TaskGroup) {
+		"no host volume csi": func(w *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
 			w.write(func(tx *mvcc.WriteTx) {
 				schema.Volumes.Put(tx, &structs.CSIVolume{Namespace: "default", ID: "csi", PluginID: "p"})
 			})
 			a.CSIVolumes[0].VolumeID = "csi"
 		},
-		"allocation a1 has its claim": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
-			w.place(alloc("a1"))
+		"allocation a1 has its claim": func(w *hostClaimWorld, _ *structs.Allocation, _ *structs.TaskGroup) {
+			w.place(stickyAlloc("a1"))
 		},
-		"claim c is that of another": func(w *world, a *structs.Allocation, _ *structs.TaskGroup) {
-			w.place(alloc("a1"))
+		"claim c is that of another": func(w *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
+			w.place(stickyAlloc("a1"))
 			a.TaskGroup = "h"
 		},
-		"the most sticky claims": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
+		"the most sticky claims": func(w *hostClaimWorld, _ *structs.Allocation, _ *structs.TaskGroup) {
 			w.fill(storage.MaxHostVolumeClaims)
 		},
 	} {
-		w := newWorld(t)
-		a := alloc("a2")
-		g := group()
+		w := newHostClaimWorld(t)
+		a := stickyAlloc("a2")
+		g := stickyGroup()
 		edit(w, a, g)
-		got := hostclaims.Rejection(w.Read(), g, a, nil)
+		got := csi.HostClaimRejection(w.Read(), g, a, nil)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -144,7 +146,7 @@ func TestHostClaimRejection(t *testing.T) {
 }
 
 // fill makes a number of claims on the volume.
-func (w *world) fill(n int) {
+func (w *hostClaimWorld) fill(n int) {
 	w.t.Helper()
 	for i := range n {
 		w.write(func(tx *mvcc.WriteTx) {
@@ -159,27 +161,27 @@ func (w *world) fill(n int) {
 // An allocation may also use volumes that no host volume serves, and uses without a claim. Its own claim may
 // be that of an allocation that is gone, and stays in a volume that takes no further one.
 func TestHostClaimRejection_NotOfOtherVolumes(t *testing.T) {
-	w := newWorld(t)
-	w.place(alloc("a1"))
+	w := newHostClaimWorld(t)
+	w.place(stickyAlloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) { schema.Allocs.Delete(tx, schema.Allocs.Get(tx, "a1")) })
 	w.fill(storage.MaxHostVolumeClaims - 1)
-	g := group()
+	g := stickyGroup()
 	plain := *g.Volumes["d"]
 	plain.Sticky = false
 	g.Volumes["plain"] = &plain
-	a := alloc("a2")
+	a := stickyAlloc("a2")
 	a.CSIVolumes = append(a.CSIVolumes,
 		structs.CSIVolumeUse{VolumeID: "other"}, storage.HostVolumeUse("plain", &plain, "v", ""))
-	why := hostclaims.Rejection(w.Read(), g, a, nil)
+	why := csi.HostClaimRejection(w.Read(), g, a, nil)
 	if why != "" {
 		t.Errorf("the node rejects: %s", why)
 	}
 }
 
 func TestHostClaimRejection_NotOfAStoppedHolder(t *testing.T) {
-	w := newWorld(t)
-	w.place(alloc("a1"))
-	why := hostclaims.Rejection(w.Read(), group(), alloc("a2"), map[string]bool{"a1": true})
+	w := newHostClaimWorld(t)
+	w.place(stickyAlloc("a1"))
+	why := csi.HostClaimRejection(w.Read(), stickyGroup(), stickyAlloc("a2"), map[string]bool{"a1": true})
 	if why != "" {
 		t.Errorf("the plan stops the holder, and the node rejects: %s", why)
 	}
@@ -188,19 +190,19 @@ func TestHostClaimRejection_NotOfAStoppedHolder(t *testing.T) {
 func TestDropHostClaims_DeletesTheClaimsAndUnblocks(t *testing.T) {
 	for name, drop := range map[string]func(tx *mvcc.WriteTx) error{
 		"with the job": func(tx *mvcc.WriteTx) error {
-			hostclaims.DropJob(tx, &structs.Job{Namespace: "default", ID: "j"})
+			csi.DropHostClaimsOfJob(tx, &structs.Job{Namespace: "default", ID: "j"})
 			return nil
 		},
 		"with the volume": func(tx *mvcc.WriteTx) error {
-			hostclaims.DropVolume(tx, &structs.CSIVolume{Namespace: "default", ID: "v"})
+			csi.DropHostClaimsOfVolume(tx, &structs.CSIVolume{Namespace: "default", ID: "v"})
 			return nil
 		},
 		"by an operator": func(tx *mvcc.WriteTx) error {
-			return hostclaims.Delete(tx, &storage.ClaimDeleteRequest{ClaimID: "c"})
+			return csi.HostVolumeClaimDelete(tx, &storage.ClaimDeleteRequest{ClaimID: "c"})
 		},
 	} {
-		w := newWorld(t)
-		w.place(alloc("a1"))
+		w := newHostClaimWorld(t)
+		w.place(stickyAlloc("a1"))
 		w.write(func(tx *mvcc.WriteTx) {
 			err := drop(tx)
 			if err != nil {
@@ -215,9 +217,9 @@ func TestDropHostClaims_DeletesTheClaimsAndUnblocks(t *testing.T) {
 }
 
 func TestHostClaimDelete_OfNoClaim(t *testing.T) {
-	w := newWorld(t)
+	w := newHostClaimWorld(t)
 	w.write(func(tx *mvcc.WriteTx) {
-		err := hostclaims.Delete(tx, &storage.ClaimDeleteRequest{ClaimID: "none"})
+		err := csi.HostVolumeClaimDelete(tx, &storage.ClaimDeleteRequest{ClaimID: "none"})
 		if !structs.IsKind(err, structs.KindNotFound) {
 			t.Errorf("got %v, want not-found", err)
 		}
@@ -225,8 +227,8 @@ func TestHostClaimDelete_OfNoClaim(t *testing.T) {
 }
 
 func TestDeletedVolume_TakesItsClaimsAlong(t *testing.T) {
-	w := newWorld(t)
-	w.place(alloc("a1"))
+	w := newHostClaimWorld(t)
+	w.place(stickyAlloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) {
 		err := lifecycle.VolumeDeregister(tx, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		if err != nil {
@@ -256,23 +258,25 @@ func TestCheckHostClaims(t *testing.T) {
 		},
 		"allocation a1 does not use": func(tx *mvcc.WriteTx) {
 			a := schema.Allocs.Get(tx, "a1").Copy()
-			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "v", "another")}
+			r := stickyGroup().Volumes["d"]
+			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", r, "v", "another")}
 			schema.Allocs.Put(tx, a)
 		},
 		"a1 does not use it": func(tx *mvcc.WriteTx) {
 			a := schema.Allocs.Get(tx, "a1").Copy()
-			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "another", "c")}
+			r := stickyGroup().Volumes["d"]
+			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", r, "another", "c")}
 			schema.Allocs.Put(tx, a)
 		},
-		"which allocation a1 has": func(tx *mvcc.WriteTx) { schema.Allocs.Put(tx, alloc("a2")) },
+		"which allocation a1 has": func(tx *mvcc.WriteTx) { schema.Allocs.Put(tx, stickyAlloc("a2")) },
 		"has no ID or no allocation": func(tx *mvcc.WriteTx) {
-			c := *hostclaims.Claim(tx, "default", "c")
+			c := *csi.HostClaim(tx, "default", "c")
 			c.AllocID = ""
 			schema.HostClaims.Put(tx, &c)
 		},
 	} {
-		w := newWorld(t)
-		w.place(alloc("a1"))
+		w := newHostClaimWorld(t)
+		w.place(stickyAlloc("a1"))
 		w.write(edit)
 		got := strings.Join(state.Check(w.Read()), "\n")
 		if !strings.Contains(got, want) {
@@ -280,7 +284,7 @@ func TestCheckHostClaims(t *testing.T) {
 		}
 	}
 
-	w := newWorld(t)
+	w := newHostClaimWorld(t)
 	w.fill(storage.MaxHostVolumeClaims + 1)
 	want := fmt.Sprintf("host volume v has %d sticky claims", storage.MaxHostVolumeClaims+1)
 	if got := strings.Join(state.Check(w.Read()), "\n"); !strings.Contains(got, want) {
@@ -291,16 +295,16 @@ func TestCheckHostClaims(t *testing.T) {
 // A claim may be deleted under its allocation, and an allocation that has ended keeps the use of a claim that
 // another one has.
 func TestCheckHostClaims_AcceptsUsesWithoutTheirClaim(t *testing.T) {
-	w := newWorld(t)
-	w.place(alloc("a1"))
+	w := newHostClaimWorld(t)
+	w.place(stickyAlloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) {
 		ended := schema.Allocs.Get(tx, "a1").Copy()
 		ended.ClientStatus = structs.AllocComplete
 		schema.Allocs.Put(tx, ended)
 	})
-	w.place(alloc("a2"))
+	w.place(stickyAlloc("a2"))
 	w.write(func(tx *mvcc.WriteTx) {
-		a := alloc("a3")
+		a := stickyAlloc("a3")
 		a.CSIVolumes[0].Claim = "deleted"
 		schema.Allocs.Put(tx, a)
 	})

@@ -1,6 +1,4 @@
-// Package classes stores volume classes, and completes volumes with the values of theirs. The tables are part
-// of the schema of package state.
-package classes
+package csi
 
 import (
 	"fmt"
@@ -11,7 +9,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -26,19 +23,19 @@ func Class(tx mvcc.Reader, name string) *storage.VolumeClass {
 	return schema.VolumeClasses.Get(tx, name)
 }
 
-// All yields the classes by name.
-func All(tx mvcc.Reader) iter.Seq[*storage.VolumeClass] { return schema.VolumeClasses.Scan(tx) }
+// Classes yields the classes by name.
+func Classes(tx mvcc.Reader) iter.Seq[*storage.VolumeClass] { return schema.VolumeClasses.Scan(tx) }
 
-// Default returns the class of the volumes that name neither a class nor a plugin, nil if there is none.
-func Default(tx mvcc.Reader) *storage.VolumeClass {
+// DefaultClass returns the class of the volumes that name neither a class nor a plugin, nil if there is none.
+func DefaultClass(tx mvcc.Reader) *storage.VolumeClass {
 	for c := range schema.DefaultClasses.Scan(tx) {
 		return c
 	}
 	return nil
 }
 
-// Put creates or replaces a class. A class that volumes name keeps its plugin and its parameters.
-func Put(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
+// ClassPut creates or replaces a class. A class that volumes name keeps its plugin and its parameters.
+func ClassPut(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
 	if p.Class == nil {
 		return structs.Invalidf("there is no volume class")
 	}
@@ -51,39 +48,40 @@ func Put(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
 			return structs.Invalidf("volume class %q: mount_flags are redacted, and there is no class whose flags "+
 				"could be kept; write them out", structs.Cut(row.Name, structs.MaxQuoted))
 		}
-		row.MountOptions = keepFlags(row.MountOptions, old.MountOptions)
+		row.MountOptions = withStoredFlags(row.MountOptions, old.MountOptions)
 	}
 
 	err := validate.VolumeClass(&row)
 	if err == nil {
-		err = checkDefault(tx, &row)
+		err = checkDefaultClass(tx, &row)
 	}
 	if err == nil && old == nil {
-		err = checkCount(tx)
+		err = checkClassCount(tx)
 	}
 	if err == nil && old != nil {
-		err = checkFixed(tx, &row, old)
+		err = checkFixedValues(tx, &row, old)
 	}
 	if err == nil {
-		err = checkModifiable(tx, &row)
+		err = checkClassModifiable(tx, &row)
 	}
 	if err != nil {
 		return err
 	}
 
 	if old != nil && old.PluginID != row.PluginID {
-		csi.ForgetClassSpace(tx, old.PluginID, old.Name)
+		ForgetClassSpace(tx, old.PluginID, old.Name)
 	}
 	schema.VolumeClasses.Put(tx, &row)
 	return nil
 }
 
-// checkModifiable rejects mutable parameters if a healthy controller of the plugin is known to have none.
-func checkModifiable(tx mvcc.Reader, c *storage.VolumeClass) error {
+// checkClassModifiable rejects mutable parameters if a healthy controller of the plugin is known to have
+// none.
+func checkClassModifiable(tx mvcc.Reader, c *storage.VolumeClass) error {
 	if len(c.MutableParameters) == 0 {
 		return nil
 	}
-	for i := range csi.InstancesByPluginKind(tx, c.PluginID, structs.CSIKindController) {
+	for i := range InstancesByPluginKind(tx, c.PluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsModify {
 			return structs.Preconditionf(
 				"volume class %q: CSI plugin %q %s", c.Name, c.PluginID, storage.NoModifyVolume)
@@ -92,8 +90,8 @@ func checkModifiable(tx mvcc.Reader, c *storage.VolumeClass) error {
 	return nil
 }
 
-// keepFlags returns options with the stored flags, for which redacted ones stand.
-func keepFlags(given, stored *structs.CSIMountOptions) *structs.CSIMountOptions {
+// withStoredFlags returns options with the stored flags, for which redacted ones stand.
+func withStoredFlags(given, stored *structs.CSIMountOptions) *structs.CSIMountOptions {
 	kept := &structs.CSIMountOptions{FSType: given.FSType}
 	if stored != nil {
 		kept.MountFlags = stored.MountFlags
@@ -101,9 +99,9 @@ func keepFlags(given, stored *structs.CSIMountOptions) *structs.CSIMountOptions 
 	return kept
 }
 
-// checkDefault rejects a second default.
-func checkDefault(tx mvcc.Reader, c *storage.VolumeClass) error {
-	other := Default(tx)
+// checkDefaultClass rejects a second default.
+func checkDefaultClass(tx mvcc.Reader, c *storage.VolumeClass) error {
+	other := DefaultClass(tx)
 	if !c.Default || other == nil || other.Name == c.Name {
 		return nil
 	}
@@ -111,7 +109,7 @@ func checkDefault(tx mvcc.Reader, c *storage.VolumeClass) error {
 		other.Name)
 }
 
-func checkCount(tx mvcc.Reader) error {
+func checkClassCount(tx mvcc.Reader) error {
 	count := schema.VolumeClasses.Len(tx)
 	if count >= maxClasses {
 		return structs.Preconditionf("there are %d volume classes, the most that the servers store; "+
@@ -120,8 +118,8 @@ func checkCount(tx mvcc.Reader) error {
 	return nil
 }
 
-// checkFixed rejects a change of the values that the volumes of a class have in common.
-func checkFixed(tx mvcc.Reader, now, old *storage.VolumeClass) error {
+// checkFixedValues rejects a change of the values that the volumes of a class have in common.
+func checkFixedValues(tx mvcc.Reader, now, old *storage.VolumeClass) error {
 	field := ""
 	switch {
 	case now.PluginID != old.PluginID:
@@ -129,7 +127,7 @@ func checkFixed(tx mvcc.Reader, now, old *storage.VolumeClass) error {
 	case !maps.Equal(now.Parameters, old.Parameters):
 		field = "parameters"
 	}
-	used := users(tx, now.Name)
+	used := classUsers(tx, now.Name)
 	if field == "" || used == "" {
 		return nil
 	}
@@ -137,15 +135,15 @@ func checkFixed(tx mvcc.Reader, now, old *storage.VolumeClass) error {
 		field, now.Name, used)
 }
 
-// manyUsers is the number of volumes that an error names.
-const manyUsers = 3
+// manyClassUsers is the number of volumes that an error names.
+const manyClassUsers = 3
 
-// users says which volumes name a class, "" if none does.
-func users(tx mvcc.Reader, name string) string {
+// classUsers says which volumes name a class, "" if none does.
+func classUsers(tx mvcc.Reader, name string) string {
 	var first []string
 	count := 0
 	for v := range schema.VolumesByClass.Scan(tx, name) {
-		if count < manyUsers {
+		if count < manyClassUsers {
 			first = append(first, v.Namespace+"/"+v.ID)
 		}
 		count++
@@ -162,36 +160,36 @@ func users(tx mvcc.Reader, name string) string {
 	return fmt.Sprintf("%d volumes name it: %s", count, strings.Join(first, ", "))
 }
 
-// Delete deletes a class that no volume names. The error is not-found, or a precondition.
-func Delete(tx *mvcc.WriteTx, p *storage.ClassDeleteRequest) error {
+// ClassDelete deletes a class that no volume names. The error is not-found, or a precondition.
+func ClassDelete(tx *mvcc.WriteTx, p *storage.ClassDeleteRequest) error {
 	row := Class(tx, p.Name)
 	if row == nil {
-		return NotFound(p.Name)
+		return NoClass(p.Name)
 	}
-	used := users(tx, p.Name)
+	used := classUsers(tx, p.Name)
 	if used != "" {
 		return structs.Preconditionf("volume class %q cannot be deleted while %s", p.Name, used)
 	}
 	schema.VolumeClasses.Delete(tx, row)
-	csi.ForgetClassSpace(tx, row.PluginID, row.Name)
+	ForgetClassSpace(tx, row.PluginID, row.Name)
 	return nil
 }
 
-// NotFound is the error for a class that does not exist.
-func NotFound(name string) error {
+// NoClass is the error for a class that does not exist.
+func NoClass(name string) error {
 	return structs.NotFoundf("there is no volume class %q", structs.Cut(name, structs.MaxQuoted))
 }
 
-// CheckVolume returns an error unless a volume agrees with its class, of which it has the plugin and the
+// CheckVolumeClass returns an error unless a volume agrees with its class, of which it has the plugin and the
 // parameters.
-func CheckVolume(tx mvcc.Reader, v *structs.CSIVolume) error {
+func CheckVolumeClass(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.Class == "" {
 		return nil
 	}
 
 	c := Class(tx, v.Class)
 	if c == nil {
-		return noClass(v)
+		return unknownClass(v)
 	}
 	if v.PluginID != c.PluginID {
 		return structs.Conflictf("volume %q: plugin_id is %q; volume class %q has the plugin %q", v.ID, v.PluginID,
@@ -206,11 +204,11 @@ func CheckVolume(tx mvcc.Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// Check checks that at most one class is the default, and that volumes agree with their classes.
-func Check(c *check.Report) {
+// CheckClasses checks that at most one class is the default, and that volumes agree with their classes.
+func CheckClasses(c *check.Report) {
 	check.Indexes(c, schema.VolumeClasses)
 	defaults := 0
-	for row := range All(c) {
+	for row := range Classes(c) {
 		if row.Default {
 			defaults++
 		}
@@ -218,7 +216,7 @@ func Check(c *check.Report) {
 	}
 	c.Want(defaults <= 1, "%d volume classes are the default", defaults)
 	for v := range schema.Volumes.Scan(c) {
-		err := CheckVolume(c, v)
+		err := CheckVolumeClass(c, v)
 		c.Want(err == nil, "volume %s/%s: %v", v.Namespace, v.ID, err)
 	}
 }

@@ -1,4 +1,4 @@
-package hostclaims
+package csi
 
 import (
 	"berth/state/check"
@@ -7,9 +7,9 @@ import (
 	"berth/structs/storage"
 )
 
-// Check checks the claims: each has its job and a host volume of its name, no volume has too many, and no
-// claim serves two live allocations.
-func Check(c *check.Report) {
+// CheckHostClaims checks the claims: each has its job and a host volume of its name, no volume has too many,
+// and no claim serves two live allocations.
+func CheckHostClaims(c *check.Report) {
 	check.Indexes(c, schema.HostClaims)
 	for row := range schema.HostClaims.Scan(c) {
 		v := schema.Volumes.Get(c, row.Namespace, row.VolumeID)
@@ -18,15 +18,15 @@ func Check(c *check.Report) {
 		c.Want(schema.Jobs.Has(c, row.Namespace, row.JobID), "%s: its job %s is gone", name, row.JobID)
 		c.Want(v != nil && v.Host != nil && v.Host.Name == row.VolumeName,
 			"%s: there is no host volume %s with the name %q", name, row.VolumeID, row.VolumeName)
-		checkVolume(c, row)
+		checkHostVolume(c, row)
 		a := schema.Allocs.Get(c, row.AllocID)
-		c.Want(a == nil || a.Terminal() || names(a, row),
+		c.Want(a == nil || a.Terminal() || usesHostClaim(a, row),
 			"%s: allocation %s does not use it", name, row.AllocID)
 	}
 
 	for a := range schema.Allocs.Scan(c) {
 		for _, u := range a.CSIVolumes {
-			row := Claim(c, a.Namespace, u.Claim)
+			row := HostClaim(c, a.Namespace, u.Claim)
 			if row != nil && !a.Terminal() {
 				c.Want(row.AllocID == a.ID,
 					"allocation %s uses sticky claim %s, which allocation %s has", a.ID, u.Claim, row.AllocID)
@@ -35,8 +35,8 @@ func Check(c *check.Report) {
 	}
 }
 
-// checkVolume checks the number of the claims of a volume, at the first of them.
-func checkVolume(c *check.Report, row *storage.TaskGroupHostVolumeClaim) {
+// checkHostVolume checks the number of the claims of a volume, at the first of them.
+func checkHostVolume(c *check.Report, row *storage.TaskGroupHostVolumeClaim) {
 	n := 0
 	for other := range schema.HostClaimsByVolume.Scan(c, row.Namespace, row.VolumeID) {
 		if n == 0 && other.ID != row.ID {
@@ -47,8 +47,8 @@ func checkVolume(c *check.Report, row *storage.TaskGroupHostVolumeClaim) {
 	c.Want(n <= storage.MaxHostVolumeClaims, "host volume %s has %d sticky claims", row.VolumeID, n)
 }
 
-// names reports whether an allocation uses a claim.
-func names(a *structs.Allocation, row *storage.TaskGroupHostVolumeClaim) bool {
+// usesHostClaim reports whether an allocation uses a claim.
+func usesHostClaim(a *structs.Allocation, row *storage.TaskGroupHostVolumeClaim) bool {
 	for _, u := range a.CSIVolumes {
 		if u.Claim == row.ID && u.VolumeID == row.VolumeID {
 			return true

@@ -1,4 +1,4 @@
-package classes_test
+package csi_test
 
 import (
 	"fmt"
@@ -9,25 +9,25 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/classes"
+	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// store is a state with an entry after the other.
-type store struct {
+// classStore is a state with an entry after the other.
+type classStore struct {
 	*state.Store
 	t     *testing.T
 	index uint64
 }
 
-func newStore(t *testing.T) *store {
-	return &store{Store: state.New(), t: t, index: 10}
+func newClassStore(t *testing.T) *classStore {
+	return &classStore{Store: state.New(), t: t, index: 10}
 }
 
-// try applies an entry, and checks the invariants after it.
-func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+// tryClass applies an entry, and checks the invariants after it.
+func tryClass[P any](s *classStore, apply func(*mvcc.WriteTx, *P) error, p *P) error {
 	s.t.Helper()
 	s.index++
 	err := s.Write(s.index, func(tx *state.WriteTx) error { return apply(tx, p) })
@@ -37,33 +37,33 @@ func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
 	return err
 }
 
-func must[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+func mustClass[P any](s *classStore, apply func(*mvcc.WriteTx, *P) error, p *P) {
 	s.t.Helper()
-	err := try(s, apply, p)
+	err := tryClass(s, apply, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // put puts the class "fast" after edits.
-func (s *store) put(edits ...func(*storage.VolumeClass)) error {
+func (s *classStore) put(edits ...func(*storage.VolumeClass)) error {
 	s.t.Helper()
 	c := &storage.VolumeClass{Name: "fast", PluginID: "p", Parameters: map[string]string{"type": "image"}}
 	for _, edit := range edits {
 		edit(c)
 	}
-	return try(s, classes.Put, &storage.ClassPutRequest{Class: c})
+	return tryClass(s, csi.ClassPut, &storage.ClassPutRequest{Class: c})
 }
 
-func (s *store) putVolume(v *structs.CSIVolume) error {
+func (s *classStore) putVolume(v *structs.CSIVolume) error {
 	s.t.Helper()
-	return try(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	return tryClass(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
 // use stores a volume of the class "fast".
-func (s *store) use(id string) {
+func (s *classStore) use(id string) {
 	s.t.Helper()
-	must(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+	mustClass(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 		ID:         id,
 		Class:      "fast",
 		PluginID:   "p",
@@ -88,15 +88,15 @@ func wantFault(t *testing.T, err error, kind structs.Kind, text string) {
 }
 
 func TestClassPut_FillsInTheDefaults(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	wantFault(t, s.put(), "", "")
-	c := classes.Class(s.Read(), "fast")
+	c := csi.Class(s.Read(), "fast")
 	if c.Reclaim != storage.ReclaimRetain || c.Binding != storage.BindImmediate || c.QuotaWeight != 1 ||
 		*c.DeleteAfter != 24*time.Hour {
 		t.Errorf("got %+v with %s", c, *c.DeleteAfter)
 	}
 	wantFault(t, s.put(func(c *storage.VolumeClass) { c.DeleteAfter = new(time.Duration(0)) }), "", "")
-	if after := *classes.Class(s.Read(), "fast").DeleteAfter; after != 0 {
+	if after := *csi.Class(s.Read(), "fast").DeleteAfter; after != 0 {
 		t.Errorf("delete_after 0 became %s", after)
 	}
 }
@@ -125,46 +125,46 @@ func TestClassPut_RejectsAFaultyClass(t *testing.T) {
 			c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{structs.RedactedFlag}}
 		},
 	} {
-		wantFault(t, newStore(t).put(edit), structs.KindInvalid, fault)
+		wantFault(t, newClassStore(t).put(edit), structs.KindInvalid, fault)
 	}
-	wantFault(t, try(newStore(t), classes.Put, &storage.ClassPutRequest{}), structs.KindInvalid,
+	wantFault(t, tryClass(newClassStore(t), csi.ClassPut, &storage.ClassPutRequest{}), structs.KindInvalid,
 		"no volume class")
 }
 
 func TestClassPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	flags := func(flag string) func(*storage.VolumeClass) {
 		return func(c *storage.VolumeClass) {
 			c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{flag}}
 		}
 	}
 	wantFault(t, s.put(flags("secret")), "", "")
-	shown := classes.Class(s.Read(), "fast").Redacted()
+	shown := csi.Class(s.Read(), "fast").Redacted()
 	wantFault(t, s.put(flags(shown.MountOptions.MountFlags[0])), "", "")
-	if got := classes.Class(s.Read(), "fast").MountOptions; !slices.Equal(got.MountFlags, []string{"secret"}) {
+	if got := csi.Class(s.Read(), "fast").MountOptions; !slices.Equal(got.MountFlags, []string{"secret"}) {
 		t.Errorf("got the flags %v", got.MountFlags)
 	}
 }
 
 func TestClassPut_AllowsOneDefault(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	isDefault := func(c *storage.VolumeClass) { c.Default = true }
 	other := func(c *storage.VolumeClass) { c.Name = "slow" }
 	wantFault(t, s.put(isDefault), "", "")
 	wantFault(t, s.put(isDefault), "", "")
 	wantFault(t, s.put(isDefault, other), structs.KindConflict, `"fast" is the default already`)
-	if d := classes.Default(s.Read()); d == nil || d.Name != "fast" {
+	if d := csi.DefaultClass(s.Read()); d == nil || d.Name != "fast" {
 		t.Errorf("the default is %+v", d)
 	}
 	wantFault(t, s.put(), "", "")
-	if d := classes.Default(s.Read()); d != nil {
+	if d := csi.DefaultClass(s.Read()); d != nil {
 		t.Errorf("the default is %+v, want none", d)
 	}
 	wantFault(t, s.put(isDefault, other), "", "")
 }
 
 func TestClass_OfVolumesKeepsItsPluginAndParameters(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	plugin := func(c *storage.VolumeClass) { c.PluginID = "q" }
 	parameters := func(c *storage.VolumeClass) { c.Parameters = map[string]string{"type": "directory"} }
 	wantFault(t, s.put(plugin), "", "")
@@ -177,8 +177,8 @@ func TestClass_OfVolumesKeepsItsPluginAndParameters(t *testing.T) {
 }
 
 func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
-	s := newStore(t)
-	remove := func() error { return try(s, classes.Delete, &storage.ClassDeleteRequest{Name: "fast"}) }
+	s := newClassStore(t)
+	remove := func() error { return tryClass(s, csi.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"}) }
 	wantFault(t, remove(), structs.KindNotFound, `no volume class "fast"`)
 	wantFault(t, s.put(), "", "")
 	for _, id := range []string{"v1", "v2"} {
@@ -191,16 +191,16 @@ func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
 	wantFault(t, remove(), structs.KindPrecondition,
 		"4 volumes name it, the first are default/v1, default/v2, default/v3")
 	for _, id := range []string{"v1", "v2", "v3", "v4"} {
-		must(s, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id})
+		mustClass(s, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id})
 	}
 	wantFault(t, remove(), "", "")
 }
 
 func TestClassPut_BoundsTheNumberOfClasses(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	for i := range 1000 {
 		err := s.Write(uint64(i+1), func(tx *state.WriteTx) error {
-			return classes.Put(tx, &storage.ClassPutRequest{
+			return csi.ClassPut(tx, &storage.ClassPutRequest{
 				Class: &storage.VolumeClass{Name: fmt.Sprint("c", i), PluginID: "p"},
 			})
 		})

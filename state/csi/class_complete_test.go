@@ -1,11 +1,11 @@
-package classes_test
+package csi_test
 
 import (
 	"maps"
 	"testing"
 	"time"
 
-	"berth/state/classes"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -16,8 +16,8 @@ var (
 	rackA = &structs.CSITopology{Segments: map[string]string{"zone": "a", "rack": "1"}}
 )
 
-// asked is a request for a volume after edits.
-func asked(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
+// askedVolume is a request for a volume after edits.
+func askedVolume(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
 	v := &structs.CSIVolume{
 		ID:        "v",
 		Namespace: "prod",
@@ -32,10 +32,10 @@ func asked(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
 	return v
 }
 
-func named(v *structs.CSIVolume) { v.Class = "fast" }
+func ofFastClass(v *structs.CSIVolume) { v.Class = "fast" }
 
-// rich gives the class "fast" a value in each field that volumes copy.
-func rich(c *storage.VolumeClass) {
+// richClass gives the class "fast" a value in each field that volumes copy.
+func richClass(c *storage.VolumeClass) {
 	c.SecretsFrom = "nomad/volumes/{namespace}/{id}"
 	c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"noatime"}}
 	c.AllowedTopologies = []*structs.CSITopology{zoneA}
@@ -46,12 +46,12 @@ func rich(c *storage.VolumeClass) {
 }
 
 func TestCompleteVolume_CopiesTheValuesOfTheClass(t *testing.T) {
-	s := newStore(t)
-	wantFault(t, s.put(rich), "", "")
-	v := asked(named, func(v *structs.CSIVolume) {
+	s := newClassStore(t)
+	wantFault(t, s.put(richClass), "", "")
+	v := askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 		v.Parameters = map[string]string{"more": "x", "type": "image"}
 	})
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	switch {
 	case v.PluginID != "p":
 		t.Errorf("the plugin is %q", v.PluginID)
@@ -70,22 +70,22 @@ func TestCompleteVolume_CopiesTheValuesOfTheClass(t *testing.T) {
 	case len(v.RequestedTopologies.Required) != 1 || v.RequestedTopologies.Required[0] != zoneA:
 		t.Errorf("the topologies are %v", v.RequestedTopologies)
 	}
-	c := classes.Class(s.Read(), "fast")
+	c := csi.Class(s.Read(), "fast")
 	if len(c.Parameters) != 1 {
 		t.Errorf("the class got the parameters %v", c.Parameters)
 	}
 
-	v = asked(named)
-	wantFault(t, classes.Complete(s.Read(), v, nil, false), "", "")
+	v = askedVolume(ofFastClass)
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, false), "", "")
 	if v.RequestedTopologies != nil {
 		t.Errorf("a volume that exists is to be moved to %v", v.RequestedTopologies)
 	}
 }
 
 func TestCompleteVolume_KeepsTheValuesOfTheRequest(t *testing.T) {
-	s := newStore(t)
-	wantFault(t, s.put(rich), "", "")
-	v := asked(named, func(v *structs.CSIVolume) {
+	s := newClassStore(t)
+	wantFault(t, s.put(richClass), "", "")
+	v := askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 		v.PluginID = "p"
 		v.SecretsFrom = "nomad/volumes/prod/own"
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
@@ -93,44 +93,44 @@ func TestCompleteVolume_KeepsTheValuesOfTheRequest(t *testing.T) {
 		v.Trim = new(time.Duration(0))
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{rackA}}
 	})
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	if v.SecretsFrom != "nomad/volumes/prod/own" || v.MountOptions.FSType != "ext4" ||
 		len(v.MountOptions.MountFlags) != 1 || v.OnNodeLoss != structs.LossHold ||
 		*v.Trim != 0 || v.RequestedTopologies.Required[0] != rackA {
 		t.Errorf("got %+v with %v", v, v.MountOptions)
 	}
 
-	v = asked(named, func(v *structs.CSIVolume) {
+	v = askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 		v.DeleteAfter, v.Reclaim = new(time.Minute), storage.ReclaimDelete
 	})
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	if *v.DeleteAfter != time.Minute {
 		t.Errorf("it is reclaimed after %v", v.DeleteAfter)
 	}
-	v = asked(named, func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimRetain })
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	v = askedVolume(ofFastClass, func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimRetain })
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	if v.Reclaim != storage.ReclaimRetain || v.DeleteAfter != nil {
 		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
 	}
 
-	v = asked(named, func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	v = askedVolume(ofFastClass, func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	if v.SecretsFrom != "" {
 		t.Errorf("a volume with secrets of its own reads %q", v.SecretsFrom)
 	}
 
-	v = asked(named, func(v *structs.CSIVolume) {
+	v = askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 		v.RequestedCapabilities[0].AttachmentMode = structs.CSIBlockDevice
 	})
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
 	if v.MountOptions != nil {
 		t.Errorf("a block device has the mount options %v", v.MountOptions)
 	}
 }
 
 func TestCompleteVolume_RejectsWhatContradictsTheClass(t *testing.T) {
-	s := newStore(t)
-	wantFault(t, s.put(rich), "", "")
+	s := newClassStore(t)
+	wantFault(t, s.put(richClass), "", "")
 	for _, c := range []struct {
 		kind structs.Kind
 		text string
@@ -145,73 +145,74 @@ func TestCompleteVolume_RejectsWhatContradictsTheClass(t *testing.T) {
 		{structs.KindPrecondition, `there is no volume class "none"`,
 			func(v *structs.CSIVolume) { v.Class = "none" }},
 	} {
-		wantFault(t, classes.Complete(s.Read(), asked(named, c.edit), nil, true), c.kind, c.text)
+		wantFault(t, csi.CompleteVolume(s.Read(), askedVolume(ofFastClass, c.edit), nil, true), c.kind, c.text)
 	}
 }
 
 func TestCompleteVolume_TakesTheDefaultClass(t *testing.T) {
-	s := newStore(t)
-	wantFault(t, classes.Complete(s.Read(), asked(), nil, true), structs.KindInvalid, "no default class")
+	s := newClassStore(t)
+	wantFault(t, csi.CompleteVolume(s.Read(), askedVolume(), nil, true), structs.KindInvalid, "no default class")
 	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Default = true }), "", "")
-	v := asked()
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
-	if v.Class != "fast" || v.PluginID != "p" || classes.PluginOf(s.Read(), asked()) != "p" {
+	v := askedVolume()
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
+	if v.Class != "fast" || v.PluginID != "p" || csi.PluginOf(s.Read(), askedVolume()) != "p" {
 		t.Errorf("got the class %q and the plugin %q", v.Class, v.PluginID)
 	}
 	// A volume that exists already was not made by the default class.
-	wantFault(t, classes.Complete(s.Read(), asked(), nil, false), structs.KindInvalid, "plugin_id is required")
-	v = asked(func(v *structs.CSIVolume) { v.PluginID = "q" })
-	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
-	if v.Class != "" || classes.PluginOf(s.Read(), v) != "q" {
+	err := csi.CompleteVolume(s.Read(), askedVolume(), nil, false)
+	wantFault(t, err, structs.KindInvalid, "plugin_id is required")
+	v = askedVolume(func(v *structs.CSIVolume) { v.PluginID = "q" })
+	wantFault(t, csi.CompleteVolume(s.Read(), v, nil, true), "", "")
+	if v.Class != "" || csi.PluginOf(s.Read(), v) != "q" {
 		t.Errorf("a volume with a plugin got the class %q", v.Class)
 	}
 }
 
 // The file that made a volume still describes it, whatever the class has become.
 func TestCompleteVolume_KeepsAVolumeThatWasMade(t *testing.T) {
-	s := newStore(t)
-	wantFault(t, s.put(rich), "", "")
+	s := newClassStore(t)
+	wantFault(t, s.put(richClass), "", "")
 	file := func() *structs.CSIVolume {
-		return asked(named, func(v *structs.CSIVolume) {
+		return askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 			v.Parameters = map[string]string{"more": "x"}
 			v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
 		})
 	}
 	old := file()
-	wantFault(t, classes.Complete(s.Read(), old, nil, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), old, nil, true), "", "")
 	old.State = structs.VolumeReady
 	wantFault(t, s.put(), "", "")
 
 	v := file()
-	wantFault(t, classes.Complete(s.Read(), v, old, true), "", "")
+	wantFault(t, csi.CompleteVolume(s.Read(), v, old, true), "", "")
 	if v.PluginID != "p" || !maps.Equal(v.Parameters, old.Parameters) || v.MountOptions.FSType != "ext4" ||
 		len(v.MountOptions.MountFlags) != 1 {
 		t.Errorf("got %+v with %v", v, v.MountOptions)
 	}
 
 	// Other parameters stay as they are, and the state function rejects them.
-	v = asked(named, func(v *structs.CSIVolume) { v.Parameters = map[string]string{"more": "y"} })
-	wantFault(t, classes.Complete(s.Read(), v, old, true), "", "")
+	v = askedVolume(ofFastClass, func(v *structs.CSIVolume) { v.Parameters = map[string]string{"more": "y"} })
+	wantFault(t, csi.CompleteVolume(s.Read(), v, old, true), "", "")
 	if maps.Equal(v.Parameters, old.Parameters) {
 		t.Error("a change of the parameters is lost")
 	}
 }
 
 func TestVolumePut_AgreesWithItsClass(t *testing.T) {
-	s := newStore(t)
+	s := newClassStore(t)
 	wantFault(t, s.put(), "", "")
 	for text, edit := range map[string]func(*structs.CSIVolume){
 		`volume class "fast" has the plugin "p"`: func(v *structs.CSIVolume) { v.PluginID = "q" },
 		`the parameter "type" differs`:           func(v *structs.CSIVolume) { v.Parameters = nil },
 	} {
-		v := asked(named, func(v *structs.CSIVolume) {
+		v := askedVolume(ofFastClass, func(v *structs.CSIVolume) {
 			v.Namespace = ""
 			v.PluginID = "p"
 			v.Parameters = map[string]string{"type": "image"}
 		}, edit)
 		wantFault(t, s.putVolume(v), structs.KindConflict, text)
 	}
-	v := asked(func(v *structs.CSIVolume) {
+	v := askedVolume(func(v *structs.CSIVolume) {
 		v.Namespace = ""
 		v.PluginID = "p"
 		v.Class = "none"
@@ -220,7 +221,7 @@ func TestVolumePut_AgreesWithItsClass(t *testing.T) {
 
 	s.use("v")
 	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Name = "slow" }), "", "")
-	v = asked(func(v *structs.CSIVolume) {
+	v = askedVolume(func(v *structs.CSIVolume) {
 		v.Namespace = ""
 		v.PluginID = "p"
 		v.Class = "slow"

@@ -1,4 +1,4 @@
-package classes
+package csi
 
 import (
 	"cmp"
@@ -6,24 +6,23 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
-// Complete gives a volume of a request the values of its class. old is the stored row, nil for none. creates
-// is false for a volume that exists at its plugin already: its class does not decide on its place, and it
-// gets no default class. The maps and lists of v are replaced and not changed.
-func Complete(tx mvcc.Reader, v, old *structs.CSIVolume, creates bool) error {
+// CompleteVolume gives a volume of a request the values of its class. old is the stored row, nil for none.
+// creates is false for a volume that exists at its plugin already: its class does not decide on its place,
+// and it gets no default class. The maps and lists of v are replaced and not changed.
+func CompleteVolume(tx mvcc.Reader, v, old *structs.CSIVolume, creates bool) error {
 	// A volume that was made has copied the values: the class of today does not matter.
-	if !csi.NeverCreated(old) {
-		keepStored(v, old)
+	if !NeverCreated(old) {
+		keepClassValues(v, old)
 		return nil
 	}
 
 	if v.Class == "" && v.PluginID == "" {
-		d := Default(tx)
+		d := DefaultClass(tx)
 		if !creates || d == nil {
 			return structs.Invalidf("volume %q: plugin_id is required, or class; there is no default class for it",
 				v.ID)
@@ -36,7 +35,7 @@ func Complete(tx mvcc.Reader, v, old *structs.CSIVolume, creates bool) error {
 
 	c := Class(tx, v.Class)
 	if c == nil {
-		return noClass(v)
+		return unknownClass(v)
 	}
 	err := copyFixed(v, c)
 	if err == nil && creates {
@@ -48,7 +47,7 @@ func Complete(tx mvcc.Reader, v, old *structs.CSIVolume, creates bool) error {
 
 // PluginOf returns the plugin that a volume of a request gets, "" if its class does not exist.
 func PluginOf(tx mvcc.Reader, v *structs.CSIVolume) string {
-	c := Default(tx)
+	c := DefaultClass(tx)
 	if v.Class != "" {
 		c = Class(tx, v.Class)
 	}
@@ -67,14 +66,14 @@ func SecretsOf(tx mvcc.Reader, namespace string, v *structs.CSIVolume) string {
 	return validate.ExpandSecretsFrom(c.SecretsFrom, namespace, v.ID)
 }
 
-func noClass(v *structs.CSIVolume) error {
+func unknownClass(v *structs.CSIVolume) error {
 	return structs.Preconditionf("volume %q: there is no volume class %q; see berth volume class list",
 		v.ID, structs.Cut(v.Class, structs.MaxQuoted))
 }
 
-// keepStored completes a request for a volume of a class that was made, so that the file that made it still
-// describes it.
-func keepStored(v, old *structs.CSIVolume) {
+// keepClassValues completes a request for a volume of a class that was made, so that the file that made it
+// still describes it.
+func keepClassValues(v, old *structs.CSIVolume) {
 	v.PluginID = cmp.Or(v.PluginID, old.PluginID)
 	v.Class = cmp.Or(v.Class, old.Class)
 	if old.Class == "" || v.Class != old.Class {
