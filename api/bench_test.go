@@ -21,7 +21,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -82,7 +82,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		volumes.Volumes = append(volumes.Volumes, v)
 	}
 	apply(func(tx *state.WriteTx) error {
-		return lifecycle.VolumePut(tx, volumes)
+		return csi.VolumePut(tx, volumes)
 	})
 	apply(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: shape.Job(nodes)})
@@ -94,7 +94,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
 			c := shape.Claim(shape.SharedVolume, i, structs.ClaimRead)
-			return lifecycle.VolumeClaim(tx, agenttest.Request(&structs.CSIVolumeClaimRequest{
+			return csi.VolumeClaim(tx, agenttest.Request(&structs.CSIVolumeClaimRequest{
 				NodeID: shape.UUID("node", i),
 				Claims: []*structs.CSIClaim{c},
 			}))

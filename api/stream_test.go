@@ -17,7 +17,7 @@ import (
 	"berth/api/apitest"
 	"berth/bench/shape"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -227,7 +227,7 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 		v := shape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
 		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 		err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
-			return lifecycle.VolumePut(tx, req)
+			return csi.VolumePut(tx, req)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -96,7 +96,7 @@ func TestRemedies_NameCommandsInTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, name := range append(files, "../state/csi/claim_blockers.go", "../state/csi/lifecycle/csi_call.go") {
+	for _, name := range append(files, "../state/csi/claim_blockers.go", "../state/csi/call.go") {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}

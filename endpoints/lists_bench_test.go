@@ -13,7 +13,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/kit"
 	"berth/test/oneserver"
@@ -41,7 +41,7 @@ func BenchmarkFilterList(b *testing.B) {
 	for i := range 10000 {
 		put.Volumes = append(put.Volumes, shape.Volume(shape.VolumeID(i), i))
 	}
-	if err := batch.Apply(1, func(tx *state.WriteTx) error { return lifecycle.VolumePut(tx, put) }); err != nil {
+	if err := batch.Apply(1, func(tx *state.WriteTx) error { return csi.VolumePut(tx, put) }); err != nil {
 		b.Fatal(err)
 	}
 	batch.Commit()

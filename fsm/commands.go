@@ -10,7 +10,6 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/namespace"
@@ -56,19 +55,19 @@ var (
 	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote)
 	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth)
 
-	VolumePut         = command(30, "VolumePut", lifecycle.VolumePut, batched)
-	VolumeDeregister  = command(31, "VolumeDeregister", lifecycle.VolumeDeregister)
-	VolumeDelete      = command(32, "VolumeDelete", lifecycle.VolumeDelete)
+	VolumePut         = command(30, "VolumePut", csi.VolumePut, batched)
+	VolumeDeregister  = command(31, "VolumeDeregister", csi.VolumeDeregister)
+	VolumeDelete      = command(32, "VolumeDelete", csi.VolumeDelete)
 	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
-	VolumeClaim       = command(34, "VolumeClaim", lifecycle.VolumeClaim, batched)
+	VolumeClaim       = command(34, "VolumeClaim", csi.VolumeClaim, batched)
 	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish, batched)
-	AttachmentOutcome = command(36, "AttachmentOutcome", lifecycle.AttachmentOutcome, batched)
-	PluginDelete      = command(37, "PluginDelete", lifecycle.PluginDelete)
-	NodeExpanded      = command(38, "NodeExpanded", lifecycle.NodeExpanded)
-	VolumeRetry       = command(39, "VolumeRetry", lifecycle.VolumeRetry)
+	AttachmentOutcome = command(36, "AttachmentOutcome", csi.AttachmentOutcome, batched)
+	PluginDelete      = command(37, "PluginDelete", csi.PluginDelete)
+	NodeExpanded      = command(38, "NodeExpanded", csi.NodeExpanded)
+	VolumeRetry       = command(39, "VolumeRetry", csi.VolumeRetry)
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
-	CallNote          = command(51, "CallNote", lifecycle.CallNote)
+	CallNote          = command(51, "CallNote", csi.CallNote)
 	SecretsSeal       = command(120, "SecretsSeal", trust.SecretsSeal)
 	SecretsSealed     = command(121, "SecretsSealed", trust.SecretsSealed)
 
@@ -85,7 +84,7 @@ var (
 	ConfirmLost  = command(96, "ConfirmLost", state.ConfirmLost)
 	LeaseProof   = command(106, "LeaseProof", state.LeaseProof)
 
-	PluginConfigSet = command(107, "PluginConfigSet", lifecycle.PluginConfigSet)
+	PluginConfigSet = command(107, "PluginConfigSet", csi.PluginConfigSet)
 
 	RootKeyAdd            = command(114, "RootKeyAdd", trust.RootKeyAdd)
 	RootKeyRekeyed        = command(115, "RootKeyRekeyed", trust.RootKeyRekeyed)
@@ -132,10 +131,10 @@ var (
 
 	VolumeClassPut    = command(178, "VolumeClassPut", csi.ClassPut)
 	VolumeClassDelete = command(179, "VolumeClassDelete", csi.ClassDelete)
-	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete)
+	VolumeUndelete    = command(138, "VolumeUndelete", csi.VolumeUndelete)
 	VolumeSpace       = command(194, "VolumeSpace", csi.VolumeSpace)
-	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim)
-	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow)
+	VolumeReclaim     = command(140, "VolumeReclaim", csi.VolumeReclaim)
+	VolumeGrow        = command(141, "VolumeGrow", csi.VolumeGrow)
 
 	SnapshotPut     = command(180, "SnapshotPut", snapshot.Put)
 	SnapshotDelete  = command(181, "SnapshotDelete", snapshot.Delete)

@@ -5,7 +5,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/storage"
@@ -30,7 +29,7 @@ func (w *fixture) putAgain(v *structs.CSIVolume) {
 	v.Namespace = structs.DefaultNamespace
 	v.PluginID = "p"
 	v.Class = "fast"
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
 	})
 }
@@ -76,7 +75,7 @@ func TestAllocVolume_EndsAlone(t *testing.T) {
 	a := w.allocs("db")[0]
 	w.made("db.g.data")
 	w.purge()
-	do(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "db.g.data", WriteOptions: w.now()})
+	do(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "db.g.data", WriteOptions: w.now()})
 	w.ownHappens("end", a)
 	w.wantVolumes("db.g.data ready zone=a 1.0 GiB")
 }

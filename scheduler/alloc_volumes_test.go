@@ -6,7 +6,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
@@ -151,9 +150,9 @@ func (w *fixture) ownHappens(event string, a *structs.Allocation) {
 			WriteOptions: w.now(),
 		})
 	case "undelete":
-		do(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()})
+		do(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()})
 	case "now":
-		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID: id, AtOnce: true, WriteOptions: w.now(),
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -73,7 +73,7 @@ func TestAskedVolume_StaysAsItIsWhenAFailedDeploymentGoesBack(t *testing.T) {
 					w.client(a, structs.AllocComplete)
 				}
 				p := &structs.CSIVolumeDeregisterRequest{ID: data, Force: true, WriteOptions: w.now()}
-				do(w, lifecycle.VolumeDeregister, p)
+				do(w, csi.VolumeDeregister, p)
 			}
 
 			w.job(aJob("db", structs.JobService, append(c.next, goesBack)...))

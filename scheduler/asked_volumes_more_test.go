@@ -6,7 +6,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
@@ -17,7 +16,7 @@ import (
 func (w *fixture) deleting(id string) {
 	w.t.Helper()
 	v := csi.Volume(w.s.Read(), structs.DefaultNamespace, id)
-	do(w, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
+	do(w, csi.VolumeReclaim, &storage.VolumeReclaimRequest{
 		ID:           id,
 		RowIndex:     v.CreateIndex,
 		DeleteAt:     v.DeleteAt,
@@ -161,7 +160,7 @@ func TestAskedVolume_ThatAPersonHasGrownKeepsItsJob(t *testing.T) {
 	w.made("db.g.data[0]")
 	grown := csi.Volume(w.s.Read(), structs.DefaultNamespace, "db.g.data[0]").Copy()
 	grown.RequestedCapacityMin = 2 * gib
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{grown},
 		WriteOptions: w.now(),
 	})
@@ -278,7 +277,7 @@ func TestAskedVolume_HasSpaceAfterADeletion(t *testing.T) {
 	w.rejected("db.g.data", structs.CSICodeExhausted)
 	w.run("db")
 	w.wantPlaced("db", "")
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other", WriteOptions: w.now()})
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other", WriteOptions: w.now()})
 	do(w, state.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "delete", WriteOptions: w.now()})
 	w.run("db")
 	w.wantPlaced("db", "0@n1")

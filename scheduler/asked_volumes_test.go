@@ -9,7 +9,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
@@ -359,9 +358,9 @@ func (w *fixture) happens(event string, a *structs.Allocation) {
 		w.job(aJob("db", structs.JobService, asks(gib, false)))
 	case "undelete":
 		p := &storage.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()}
-		do(w, lifecycle.VolumeUndelete, p)
+		do(w, csi.VolumeUndelete, p)
 	case "delete":
-		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: w.now()})
+		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: w.now()})
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -75,14 +75,14 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 			w.storage("n1")
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
-			do(w, lifecycle.PluginConfigSet,
+			do(w, csi.PluginConfigSet,
 				&storage.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: structs.LossLease})
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			`csi-guard: CSI volume db with on_node_loss = "lease": no guard can end the tasks of driver exec: cgroup v1 (1)`,
 			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
 		{"mode", func(w *fixture) {
 			w.storage("n1")
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				WriteOptions: w.now(),
 				Volumes: []*structs.CSIVolume{{
 					ID:        "db",
@@ -150,7 +150,7 @@ func TestVolumes_UnderLeaseArePlacedWhereAGuardEndsTheTasks(t *testing.T) {
 			w.storage("n1", "n2")
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
-			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
+			do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
 			w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false), func(j *structs.Job) {
 				j.TaskGroups[0].Affinities = []*structs.Affinity{{
 					LTarget: "${node.unique.name}",
@@ -321,7 +321,7 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	}
 
 	a := w.allocs("a")[0]
-	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "a",
 		NodeID:       "n1",
 		Op:           "attach",
@@ -333,7 +333,7 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w.release(a)
 	w.apply(w.process(w.evals(structs.EvalPending)[0])) // a is still being detached
 	w.wantPlaced("c", "")
-	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "a",
 		NodeID:       "n1",
 		Op:           "detach",

@@ -8,7 +8,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
@@ -54,7 +53,7 @@ func (w *fixture) hostVolume(node, name string, modes ...structs.CSIAccessMode) 
 		v.RequestedCapabilities = append(v.RequestedCapabilities,
 			&structs.CSIVolumeCapability{AccessMode: m, AttachmentMode: structs.CSIFileSystem})
 	}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes:      []*structs.CSIVolume{v},
 	})
@@ -165,7 +164,7 @@ func TestDynamicHostVolume_HasToAdmitTheRequest(t *testing.T) {
 				})
 				o := w.now()
 				o.Namespace = "other"
-				do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+				do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 					WriteOptions: o,
 					Volumes: []*structs.CSIVolume{{
 						ID: "x", Namespace: "other", PluginID: "p", ExternalID: "x",

@@ -14,7 +14,6 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/defaults"
@@ -265,7 +264,7 @@ func (w *fixture) job(j *structs.Job) *structs.Job {
 
 func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) {
 	w.t.Helper()
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:         id,
@@ -288,7 +287,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 		c.AllocID = a.ID
 		cs = append(cs, c)
 	}
-	do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
+	do(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
 }
 
 // release releases all claims of an allocation.

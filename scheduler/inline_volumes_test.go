@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -55,7 +55,7 @@ func TestInlineVolume_NeedsItsPluginOnTheNode(t *testing.T) {
 func (w *fixture) allowInline(plugin string) {
 	w.t.Helper()
 	p := &storage.PluginSettingsRequest{ID: plugin, Inline: storage.InlineAllow, WriteOptions: w.now()}
-	do(w, lifecycle.PluginConfigSet, p)
+	do(w, csi.PluginConfigSet, p)
 }
 
 // A driver that knows no inline volumes may mount what the parameters of a job name, so an operator decides.

@@ -7,7 +7,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -68,7 +68,7 @@ func (w *fixture) submit(j *structs.Job, eval string) {
 
 func (w *fixture) deregisterVolume(volume string, force bool) {
 	w.t.Helper()
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           volume,
 		Force:        force,
 		WriteOptions: w.now(),
@@ -209,7 +209,7 @@ func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w.submit(aJob("a", structs.JobService, volume("v", structs.CSIMultiNodeMultipleWriter, false)), "a")
 	w.scheduleAll()
 	w.deregisterVolume("v", false)
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:        "v",

@@ -15,7 +15,6 @@ import (
 	"berth/state"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -362,7 +361,7 @@ func (c *randomCluster) changeAnything() {
 				})
 			}
 		}
-		try(c, "volume "+volume, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		try(c, "volume "+volume, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			WriteOptions: c.now(),
 			Volumes:      []*structs.CSIVolume{v},
 		})
@@ -391,7 +390,7 @@ func (c *randomCluster) changeAnything() {
 				structs.AttachmentAttaching: "attach",
 				structs.AttachmentDetaching: "detach",
 			}[a.State]
-			try(c, op+" "+a.VolumeID+" "+a.NodeID, lifecycle.AttachmentOutcome,
+			try(c, op+" "+a.VolumeID+" "+a.NodeID, csi.AttachmentOutcome,
 				&structs.CSIAttachmentOutcome{
 					VolumeID:     a.VolumeID,
 					NodeID:       a.NodeID,
@@ -400,7 +399,7 @@ func (c *randomCluster) changeAnything() {
 				})
 		}
 	case 17:
-		try(c, "deregister volume "+volume, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		try(c, "deregister volume "+volume, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID:           volume,
 			Force:        c.r.IntN(2) == 0,
 			WriteOptions: c.now(),
@@ -464,7 +463,7 @@ func (c *randomCluster) claimAll(a *structs.Allocation) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		cl := g.Volumes[alias].Claim(a.Namespace, a.Index(), a.ID)
 		cl.AllocID = a.ID
-		try(c, "claim "+cl.VolumeID+" for "+a.JobID, lifecycle.VolumeClaim,
+		try(c, "claim "+cl.VolumeID+" for "+a.JobID, csi.VolumeClaim,
 			&structs.CSIVolumeClaimRequest{
 				NodeID:       a.NodeID,
 				Claims:       []*structs.CSIClaim{cl},

@@ -7,7 +7,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -178,7 +177,7 @@ func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		}}
-		do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: claims})
+		do(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: claims})
 	}
 	for c := range csi.ClaimsByAlloc(w.s.Read(), logs[0].ID) {
 		if c.State != structs.ClaimWaiting {

@@ -11,7 +11,7 @@ import (
 	"berth/scheduler/feasible"
 	"berth/scheduler/place"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -92,7 +92,7 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
 		})
 	fill(func(tx *state.WriteTx) error {
-		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	})
 	fill(func(tx *state.WriteTx) error {
 		return state.PlanApply(tx, plan)

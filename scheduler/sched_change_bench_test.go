@@ -6,7 +6,7 @@ import (
 
 	"berth/bench/shape"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -96,7 +96,7 @@ func BenchmarkSchedVolumes(b *testing.B) {
 		for i := range shape.SchedVolumes {
 			v := shape.Volume(shape.VolumeID(i), i)
 			s.write(func(tx *state.WriteTx) error {
-				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+				return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 			})
 		}
 	}

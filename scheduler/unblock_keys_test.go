@@ -6,7 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -35,7 +35,7 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 			})
 		}
 	}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "log", WriteOptions: w.now()})
 	w.drainQuick()
 	for i := range 9 {

@@ -8,7 +8,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -141,19 +141,19 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	// the plugin.
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
-			lifecycle.EnsurePlugin(tx, id)
+			csi.EnsurePlugin(tx, id)
 		}
 	}
 
 	// One that is to stop will not use a volume, so its waiting claims must not delay the claims behind them.
 	if a.Terminal() {
-		lifecycle.LeaveQueues(tx, a.ID, a.ModifyTime)
+		csi.LeaveQueues(tx, a.ID, a.ModifyTime)
 	}
 
 	// Its granted claims stay, marked as ended: a volume may be mounted until the node has released it.
 	if a.ClientTerminal() && old != nil {
-		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
-		lifecycle.EndAllocVolumes(tx, a, a.ModifyTime)
+		csi.EndClaims(tx, a.ID, a.ModifyTime)
+		csi.EndAllocVolumes(tx, a, a.ModifyTime)
 		trust.SITokensGiveUpOf(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
@@ -174,7 +174,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 // dropUnusedPlugins deletes the rows of plugins of which the allocation was the last reference.
 func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
-		lifecycle.DropUnusedPlugin(tx, id)
+		csi.DropUnusedPlugin(tx, id)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"berth/bench/shape"
 	"berth/internal/snaparchive"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -101,7 +100,7 @@ func BenchmarkCapacity(b *testing.B) {
 		allocs:  n,
 	}.store(b)
 	s.many(n*each, func(tx *WriteTx, i int) error {
-		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+		return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			shape.Claim(shape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
 	})
 	b.ReportMetric(time.Since(start).Seconds(), "filled-s")

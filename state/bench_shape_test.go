@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/bench/shape"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -57,7 +57,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 		return b.putVolume(tx, shape.VolumeID(i), i)
 	})
 	b.many(f.volumes*f.claimsEach, func(tx *WriteTx, i int) error {
-		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+		return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			shape.Claim(shape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
 	})
 	if f.shared >= 0 {
@@ -65,7 +65,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 			return b.putVolume(tx, shape.SharedVolume, 1<<20)
 		})
 		b.many(f.shared, func(tx *WriteTx, i int) error {
-			return lifecycle.VolumeClaim(tx,
+			return csi.VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{shape.Claim(shape.SharedVolume, i,
 					structs.ClaimRead)}})
 		})
@@ -74,7 +74,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 }
 
 func (b *benchStore) putVolume(tx *WriteTx, id string, i int) error {
-	return lifecycle.VolumePut(tx,
+	return csi.VolumePut(tx,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{shape.Volume(id, i)}})
 }
 

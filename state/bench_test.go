@@ -8,7 +8,6 @@ import (
 
 	"berth/bench/shape"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/test/kit"
@@ -166,7 +165,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
 	key := c.Key()
 	b.do(func(tx *WriteTx) error {
-		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+		return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
 	b.do(func(tx *WriteTx) error {
 		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
@@ -201,7 +200,7 @@ func benchStorm(b *testing.B, batch int) {
 				for end := min(r, i+batch); i < end; i++ {
 					s.index++
 					_ = t.Apply(s.index, func(tx *WriteTx) error {
-						return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
+						return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
 					})
 				}
 				t.Commit()

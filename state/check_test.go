@@ -7,7 +7,6 @@ import (
 
 	"berth/state/check"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -37,7 +36,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		},
 		"claims of volume default/v": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
 		"waits though it could be granted": func(tx *WriteTx) {
-			lifecycle.DropClaim(tx, claimRow(tx, "a1"))
+			csi.DropClaim(tx, claimRow(tx, "a1"))
 			schema.Attachments.Delete(tx, attachmentRow(tx))
 		},
 		"no claim uses it": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -29,7 +28,7 @@ func (w *fixture) accepted(agent *structs.AgentProof) {
 func (w *fixture) claimAs(agent *structs.AgentProof, alloc string, guarded bool) error {
 	c := aClaim("v", alloc, wr, mnmw)
 	c.Guarded = guarded
-	return try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
+	return try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:       "n1",
 		SecretID:     "secret-n1",
 		FromAgent:    structs.FromAgent{Agent: agent},
@@ -80,7 +79,7 @@ func TestClaims_OfAnotherAgentChangeNothing(t *testing.T) {
 			"repeats its claim": w.claimAs(given, "a1", false),
 			"releases it": try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 				NodeID: "n1", SecretID: "secret-n1", FromAgent: from, Claims: []structs.CSIClaimKey{key}}),
-			"has grown it": try(w, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+			"has grown it": try(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 				NodeID: "n1", SecretID: "secret-n1", FromAgent: from, VolumeID: "v", AllocID: "a1"}),
 		} {
 			if structs.CauseOf(err) != structs.CauseSecondAgent {

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -29,7 +28,7 @@ func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
 		must(t,
-			lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
+			csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
 				Volumes: []*structs.CSIVolume{aVolume("v", "p")},
 			}))
 		for i := range readers + n {
@@ -52,7 +51,7 @@ func (w *uncheckedStore) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bo
 	if reads {
 		c = aClaim("v", id, rd, mnr)
 	}
-	must(t, lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
+	must(t, csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
 }
 
 // queuedID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
@@ -98,7 +97,7 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 			id := fmt.Sprintf("a%d", (i*7)%13)
 			w.alloc(id, "j", "n1")
 			c := aClaim("v", id, rapid.SampledFrom([]string{rd, wr}).Draw(rt, "mode"), access.Draw(rt, "access"))
-			_ = try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
+			_ = try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 				Claims:       []*structs.CSIClaim{c},
 				WriteOptions: w.now(),
 			})

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -163,7 +162,7 @@ func (m *randomCluster) put() {
 			AttachmentMode: k.AttachmentMode,
 		}}
 	}
-	step(m, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	step(m, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: m.now(),
 	})
@@ -172,14 +171,14 @@ func (m *randomCluster) put() {
 func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
 	if m.flip("undelete") {
-		step(m, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
 	}
 	if m.flip("delete") {
-		step(m, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
 		return
 	}
 	if v := csi.Volume(m.s.Read(), "default", id); v != nil && v.Marked() {
-		step(m, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
+		step(m, csi.VolumeReclaim, &storage.VolumeReclaimRequest{
 			ID:           id,
 			RowIndex:     v.CreateIndex,
 			DeleteAt:     v.DeleteAt,
@@ -187,7 +186,7 @@ func (m *randomCluster) remove() {
 		})
 		return
 	}
-	step(m, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	step(m, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           id,
 		Force:        m.flip("force"),
 		WriteOptions: m.now(),
@@ -203,7 +202,7 @@ func (m *randomCluster) maybeError() *structs.OperationError {
 
 func (m *randomCluster) volumeOutcome() {
 	id := pick(m, "volume", someVolume)
-	step(m, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	step(m, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              id,
 		Op:              pick(m, "op", []string{"create", "delete", "expand"}),
 		ExternalID:      "ext-" + id,
@@ -216,7 +215,7 @@ func (m *randomCluster) volumeOutcome() {
 
 // nodeExpanded sends the outcome of an expansion from the node of the claim or from another one.
 func (m *randomCluster) nodeExpanded() {
-	step(m, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+	step(m, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID:     pick(m, "volume", someVolume),
 		AllocID:      pick(m, "alloc", someAllocs),
 		NodeID:       pick(m, "node", someNodes),
@@ -241,7 +240,7 @@ func (m *randomCluster) claims() {
 			AttachmentMode: k.AttachmentMode,
 		})
 	}
-	step(m, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
+	step(m, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
 }
 
 func (m *randomCluster) unpublish() {
@@ -264,7 +263,7 @@ func (m *randomCluster) unpublish() {
 }
 
 func (m *randomCluster) attachmentOutcome() {
-	step(m, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	step(m, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     pick(m, "volume", someVolume),
 		NodeID:       pick(m, "node", someNodes),
 		Op:           pick(m, "op", []string{"attach", "detach"}),
@@ -408,9 +407,9 @@ func TestClaimCounts_PerClass(t *testing.T) {
 					Mode:           one(r, rd, wr),
 				}
 				if rapid.Bool().Draw(r, "drop") {
-					lifecycle.DropClaim(tx, c)
+					csi.DropClaim(tx, c)
 				} else {
-					lifecycle.StoreClaim(tx, c)
+					csi.StoreClaim(tx, c)
 				}
 			}
 			return nil

@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -44,7 +43,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			return err
 		}
 
-		for _, key := range lifecycle.KeysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
+		for _, key := range csi.KeysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
 			if !known[key] {
 				known[key] = true
 				keys = append(keys, key)
@@ -74,10 +73,10 @@ func releaseClaim(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublis
 			return err
 		}
 
-		lifecycle.MarkForced(tx, c)
+		csi.MarkForced(tx, c)
 	}
 
-	lifecycle.FreeClaim(tx, c, p.Now)
+	csi.FreeClaim(tx, c, p.Now)
 	return nil
 }
 
@@ -200,12 +199,12 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	// The release of the last claim has marked the attachment for its detach, which DeletableAttachment
 	// demands.
 	if p.Attachment != 0 {
-		a, err := lifecycle.DeletableAttachment(tx, p)
+		a, err := csi.DeletableAttachment(tx, p)
 		if err != nil {
 			return err
 		}
 
-		lifecycle.DropAttachment(tx, a, p.Now)
+		csi.DropAttachment(tx, a, p.Now)
 	}
 
 	v := csi.Volume(tx, ns, p.VolumeID)

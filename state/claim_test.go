@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -152,7 +151,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 		AccessMode:     mnr,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -188,7 +187,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fine := aClaim("v", "a3", wr, mnmw)
-			err := try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
+			err := try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 				NodeID: c.node,
 				Claims: []*structs.CSIClaim{
 					fine,
@@ -197,7 +196,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 				WriteOptions: w.now(),
 			})
 			if c.node == "n2" { // the fine one is n3's: rejected first, in the same way
-				err = try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
+				err = try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 					NodeID:       c.node,
 					Claims:       []*structs.CSIClaim{c.claim},
 					WriteOptions: w.now(),
@@ -304,20 +303,20 @@ func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 		w := threeNodes(t, false)
 		v := aVolume("new", "p")
 		v.State, v.ExternalID = structs.VolumeCreating, ""
-		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 		w.claim(aClaim("new", "a1", wr, snw))
 		w.wantReason("new", "a1", "is being created")
-		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			Err:          &structs.OperationError{Message: "pool is full"},
 			WriteOptions: w.now(),
 		})
 		w.wantReason("new", "a1", `failed once, with "pool is full"`)
-		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			ExternalID:   "x",
@@ -419,7 +418,7 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w := threeNodes(t, true)
 		v := aVolume("v", "p")
 		v.Secrets, v.Context = structs.Secrets{"k": "s"}, map[string]string{"c": "x"}
-		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -18,7 +17,7 @@ func zoneOf(node string) *structs.CSITopology {
 func TestLimitToSource_MakesACopyWhereItsSourceIs(t *testing.T) {
 	w := newFixture(t)
 	w.mustPut(func(v *structs.CSIVolume) { v.Topologies = []*structs.CSITopology{zoneOf("n2")} })
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume("everywhere", "p")},
 		WriteOptions: w.now(),
 	})

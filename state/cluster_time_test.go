@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/state/clustertime"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -133,7 +133,7 @@ func TestVolumeDeregister_WaitsForACallThroughAJump(t *testing.T) {
 		w := threeNodes(t, false)
 		w.clusterTime(100*hour, cluster.ClockJump{Since: 60 * hour, At: 70 * hour, By: 30 * time.Hour})
 		w.noteCall("", &structs.CSICall{NodeID: "n3", Op: "expand", Time: sent})
-		err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID:           "v",
 			Settle:       time.Hour,
 			WriteOptions: structs.WriteOptions{Now: 100*hour + 1},

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -21,7 +20,7 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 	}
 	fill(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+		must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
 			aVolume("v", "p"),
 			aVolume("w", "p"),
 		}}))
@@ -41,7 +40,7 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 				Resources: &structs.Resources{},
 			})
 			must(t,
-				lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+				csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 					aClaim("v", "a"+id, wr, mnmw),
 					aClaim("w", "a"+id, wr, mnsw),
 				}}))
@@ -88,7 +87,7 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 					VolumeUnpublish(tx,
 						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
 				must(t,
-					lifecycle.VolumeClaim(tx,
+					csi.VolumeClaim(tx,
 						&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},

@@ -8,7 +8,7 @@
 //   - schema declares the tables, check collects violated invariants, and sharing lets rows share memory.
 //   - blocked has the queues of blocked evaluations, lease the leases of nodes and the check of callers,
 //     namespace the namespaces with their quotas, and trust the authorities, certificates and root keys.
-//   - csi reads plugins, volumes, claims and attachments, and csi/lifecycle changes them.
+//   - csi has plugins, volumes with their classes, claims and attachments, and csi/snapshot has snapshots.
 //
 // The invariants of all of them:
 //

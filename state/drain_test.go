@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -164,7 +163,7 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 	if n, first := HeldVolumes(w.s.Read(), "n3"); n != 0 {
 		t.Errorf("before the call n3 holds %d: %s", n, first)
 	}
-	do(w, lifecycle.CallNote, &structs.CSICallNote{
+	do(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Call:         &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1},

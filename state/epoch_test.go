@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -21,7 +21,7 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	const secret = "secret-n1"
 	calls := map[string]func(epoch uint64) error{
 		"claim": func(epoch uint64) error {
-			return try(w, lifecycle.VolumeClaim,
+			return try(w, csi.VolumeClaim,
 				&structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"unpublish": func(epoch uint64) error {
@@ -29,7 +29,7 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"expansion": func(epoch uint64) error {
-			return try(w, lifecycle.NodeExpanded,
+			return try(w, csi.NodeExpanded,
 				&structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"allocations": func(epoch uint64) error {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/blocked"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -266,14 +266,14 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			case "volume":
 				v := aVolume("v", "p")
 				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
-				_ = try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+				_ = try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 					Volumes:      []*structs.CSIVolume{v},
 					WriteOptions: w.now(),
 				})
 			case "quietly":
-				_ = try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				_ = try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			case "forget":
-				_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+				_ = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 					ID: "v", WriteOptions: w.now(),
 				})
 			case "on":

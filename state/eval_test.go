@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -36,7 +36,7 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 		{"a controller becomes healthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
 		{"the settings of a plugin change", structs.WakePlugin("p"), func(w *fixture) {
-			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+			do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 		}, true},
 		{"a half becomes unhealthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},
@@ -107,7 +107,7 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 	// No evaluation waits for a request for more capacity or for its answer.
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
 	unblocked = w.index
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "expand",
 		Capacity:     1 << 40,

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/storage"
@@ -27,7 +26,7 @@ func leaseNode(t *testing.T) *fixture {
 	} {
 		row := aVolume(id, "p")
 		row.OnNodeLoss = policy
-		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
 			WriteOptions: w.now(),
 		})
@@ -175,10 +174,10 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 			w.node("n1", anInstance("p", structs.CSIKindNode, true))
 			w.alloc("first", "j", "n1")
 			w.alloc("later", "k", "n1")
-			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
+			do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
 			row := aVolume("v", "p")
 			row.OnNodeLoss = c.policy
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
 				WriteOptions: w.now(),
 			})
@@ -242,7 +241,7 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 			w.alloc("a", "j", "n1")
 			row := aVolume("v", "p")
 			row.OnNodeLoss = structs.LossLease
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
 				WriteOptions: w.now(),
 			})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -277,7 +277,7 @@ func TestFenceWarnings_AreAboutNodesThatNeedAFence(t *testing.T) {
 	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("the volume holds: %q", got)
 	}
-	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if got := w.fenceWarnings(); !reflect.DeepEqual(got, []string{"n1: it has no bmc"}) {
 		t.Errorf("got %q", got)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -25,7 +24,7 @@ func lostNode(t *testing.T) *fixture {
 	} {
 		row := aVolume(v.id, v.plugin)
 		row.OnNodeLoss = v.policy
-		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
 			WriteOptions: w.now(),
 		})

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -213,7 +212,7 @@ func aVolume(id, plugin string) *structs.CSIVolume {
 
 func (w *fixture) volume(id, plugin string) {
 	w.t.Helper()
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume(id, plugin)},
 		WriteOptions: w.now(),
 	})
@@ -232,7 +231,7 @@ func aClaim(volume, alloc, mode string, access structs.CSIAccessMode) *structs.C
 
 func (w *fixture) tryClaim(cs ...*structs.CSIClaim) error {
 	w.t.Helper()
-	return try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
+	return try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
 }
 
 func (w *fixture) claim(cs ...*structs.CSIClaim) {
@@ -282,7 +281,7 @@ func (w *fixture) attachment(volume, node string) string {
 
 func (w *fixture) outcome(volume, node, op string, failed *structs.OperationError) {
 	w.t.Helper()
-	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     volume,
 		NodeID:       node,
 		Op:           op,

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -16,7 +15,7 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	first := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	w.release("v", "a1")
-	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Op:           "detach",
@@ -26,7 +25,7 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	second := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	late := func(op string, of uint64) {
-		do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 			VolumeID:     "v",
 			NodeID:       "n1",
 			Op:           op,
@@ -54,14 +53,14 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	put := func() uint64 {
 		v := aVolume("new", "p")
 		v.ExternalID, v.State = "", structs.VolumeCreating
-		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 		return csi.Volume(w.s.Read(), "default", "new").CreateIndex
 	}
 	late := func(op, external string, of uint64) {
-		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           op,
 			ExternalID:   external,
@@ -70,7 +69,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 		})
 	}
 	first := put()
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	second := put()
 	late("create", "ext-old", first)
@@ -78,7 +77,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 		t.Error("a volume has the ID of a deleted volume")
 	}
 	late("create", "ext-new", second)
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	if csi.Volume(w.s.Read(), "default", "new") == nil {
 		t.Error("the row of a volume that its plugin still has was deleted")
@@ -146,7 +145,7 @@ func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
 		WriteOptions: w.now(),
@@ -154,13 +153,13 @@ func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	again := aVolume("other", "p")
 	again.ExternalID = "ext-v"
 	put := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{again}, WriteOptions: w.now()}
-	err := try(w, lifecycle.VolumePut, put)
+	err := try(w, csi.VolumePut, put)
 	wantKind(t, err, structs.KindPrecondition)
 	if err != nil && !strings.Contains(err.Error(), "still being detached from node name-n1") {
 		t.Errorf("the error does not give the reason: %v", err)
 	}
 	w.outcome("v", "n1", "detach", nil)
-	do(w, lifecycle.VolumePut, put)
+	do(w, csi.VolumePut, put)
 }
 
 // The plugin keeps its row while an attachment needs a detach.
@@ -168,7 +167,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
 		WriteOptions: w.now(),
@@ -180,7 +179,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 			WriteOptions: w.now(),
 		})
 	}
-	err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 	w.outcome("v", "n1", "detach", nil)
 	if csi.Plugin(w.s.Read(), "p") != nil {

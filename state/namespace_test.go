@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -36,7 +36,7 @@ func (w *fixture) putVolumeIn(ns, id string) error {
 	v := aVolume(id, "p")
 	v.Namespace = ns
 	v.ExternalID = "" // else the volumes of two namespaces would be one
-	return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -164,7 +164,7 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	w.purge("prod", "a")
 	w.purge("prod", "b")
 	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		WriteOptions: structs.WriteOptions{Namespace: "prod"},
 	})

@@ -13,7 +13,6 @@ import (
 	"berth/internal/codec"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -209,7 +208,7 @@ func LeftOnNode(tx Reader, id string) string {
 func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 	// The row of the node names its instances, so it goes after them.
 	for i := range csi.InstancesByNode(tx, n.ID) {
-		lifecycle.RemoveInstance(tx, i, now)
+		csi.RemoveInstance(tx, i, now)
 	}
 	schema.Nodes.Delete(tx, n)
 	lease := schema.NodeLeases.Get(tx, n.ID)
@@ -269,11 +268,11 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	schema.Nodes.Put(tx, n)
 	switch p.Status {
 	case structs.NodeDown:
-		lifecycle.DownInstances(tx, n.ID, p.Now)
+		csi.DownInstances(tx, n.ID, p.Now)
 		markStoppingLost(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, false, p.Now)
 	case structs.NodeReady:
-		lifecycle.ReviveInstances(tx, n.ID, p.Now)
+		csi.ReviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -26,7 +26,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		schema.Nodes.Put(tx, n)
 	}
 
-	err = lifecycle.UpdateInstances(tx, old, n, p)
+	err = csi.UpdateInstances(tx, old, n, p)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/state/trust"
@@ -48,7 +48,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 	trust.BindPool(tx, n)
 
-	err := lifecycle.UpdateInstances(tx, old, n, report)
+	err := csi.UpdateInstances(tx, old, n, report)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -16,7 +15,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	w.volume("own", "p")
 	set := func(policy string) {
 		t.Helper()
-		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
+		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
 	}
 	policy := func(own string) string {
 		v := aVolume("v", "p")
@@ -48,13 +47,13 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 		{ID: "a b", OnNodeLoss: structs.LossFence},
 		{ID: "p", OnNodeLoss: "never"},
 	} {
-		wantKind(t, try(w, lifecycle.PluginConfigSet, &p), structs.KindInvalid)
+		wantKind(t, try(w, csi.PluginConfigSet, &p), structs.KindInvalid)
 	}
 }
 
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
-	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
@@ -78,7 +77,7 @@ func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 		{NodeTimeout: time.Minute},
 		{},
 	} {
-		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginCalls: want})
+		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginCalls: want})
 		if got := csi.PluginConfig(w.s.Read(), "p").PluginCalls; got != want {
 			t.Errorf("the settings are %+v, want %+v", got, want)
 		}
@@ -88,7 +87,7 @@ func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 		}
 	}
 	bad := &storage.PluginSettingsRequest{ID: "p", PluginCalls: storage.PluginCalls{CallsInFlight: 65}}
-	wantKind(t, try(w, lifecycle.PluginConfigSet, bad), structs.KindInvalid)
+	wantKind(t, try(w, csi.PluginConfigSet, bad), structs.KindInvalid)
 }
 
 // TestPluginConfig_KeepsTheSettingsOfDrift: a row is there while one of them is set.
@@ -102,7 +101,7 @@ func TestPluginConfig_KeepsTheSettingsOfDrift(t *testing.T) {
 		{storage.PluginDrift{DriftInterval: time.Hour}, 1},
 		{storage.PluginDrift{Drift: storage.DriftReport}, 0},
 	} {
-		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
+		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
 		got := csi.PluginConfig(w.s.Read(), "p")
 		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
 		if n != c.rows || n > 0 && got.PluginDrift != c.drift {

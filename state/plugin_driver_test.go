@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -123,7 +122,7 @@ func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
 	w.removeHalves("n1")
 	w.node("n3", ofDriver("b.csi")...)
 	w.wantHealthy("a.csi")
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
@@ -136,7 +135,7 @@ func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	w.release("v", "a1")
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
 		WriteOptions: w.now(),
@@ -153,11 +152,11 @@ func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) 
 	w.node("n1", ofDriver("a.csi")...)
 	v := aVolume("v", "p")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v.Copy()},
 		WriteOptions: w.now(),
 	})
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "create",
 		Final:        true,
@@ -168,7 +167,7 @@ func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) 
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
 	v.PluginID = "q"
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v.Copy()},
 		WriteOptions: w.now(),
 	})

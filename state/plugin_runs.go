@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -44,9 +43,9 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	none := csi.Tally{}
 	one := csi.Tally{Runs: 1}
 	for _, half := range PluginHalves(tx, old) {
-		lifecycle.RecountHalf(tx, half, one, none)
+		csi.RecountHalf(tx, half, one, none)
 	}
 	for _, half := range PluginHalves(tx, now) {
-		lifecycle.RecountHalf(tx, half, none, one)
+		csi.RecountHalf(tx, half, none, one)
 	}
 }

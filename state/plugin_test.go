@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -17,14 +16,14 @@ func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 		if got != want {
 			t.Errorf("after %s: got a row %v, want %v", after, got, want)
 		}
-		err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+		err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 		wantKind(t, err, map[bool]structs.Kind{true: structs.KindPrecondition}[want])
 	}
 	wantRow(false, "nothing")
 	w.volume("v", "p")
 	wantRow(true, "a volume")
 	w.node("n1", anInstance("p", structs.CSIKindNode, false))
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 	wantRow(true, "an unhealthy instance")
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("a", "runs-p", "n1")
@@ -44,7 +43,7 @@ func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w := threeNodes(t, false)
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("c1", "runs-p", "n1")
-	err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	for _, says := range []string{
 		"node instance on node n1", "allocation c1 of job runs-p",
 		"volume v in namespace default",

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -321,11 +321,11 @@ func changeUse(w *fixture, ns, id string, change, n int) {
 		v.RequestedCapacityMin = int64(100 + n) // it grows
 		v.Class = []string{"", "fast", "slow"}[n%3]
 		v.QuotaWeight = n % 3
-		_ = try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		_ = try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
 		})
 	case 4:
-		_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		_ = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID: id, WriteOptions: structs.WriteOptions{Namespace: ns},
 		})
 	case 5:

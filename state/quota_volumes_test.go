@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/quota"
@@ -23,7 +22,7 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 	w.putVolume(v)
 	w.wantUsed(quota.KindVolumes, 1)
 	w.wantUsed(quota.KindBytes, 70) // it may get as much
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID: "v", Op: "create", ExternalID: "e", Capacity: 60,
 		WriteOptions: structs.WriteOptions{Namespace: "a"},
 	})
@@ -34,7 +33,7 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 	if got := w.used(quota.KindBytes+" of plugin", "p"); got != 65 {
 		t.Errorf("the plugin has %d bytes, want 65", got)
 	}
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID: "v", WriteOptions: structs.WriteOptions{Namespace: "a"},
 	})
 	w.wantUsed(quota.KindVolumes, 0)
@@ -43,7 +42,7 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 
 func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
 	w.t.Helper()
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.now()})
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.now()})
 }
 
 // classes stores classes of the plugin p.
@@ -156,7 +155,7 @@ func TestQuota_RejectsVolumes(t *testing.T) {
 			if c.change != nil {
 				c.change(all[1])
 			}
-			err := try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			err := try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes: all[1:], WriteOptions: w.now(),
 			})
 			if c.want == "" && err != nil {
@@ -180,7 +179,7 @@ func TestQuota_RejectsAnExpansion(t *testing.T) {
 	larger := v.Copy()
 	larger.RequestedCapacityMin = 151
 	put := func(v *structs.CSIVolume) error {
-		return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
 		})
 	}

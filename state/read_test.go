@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -89,14 +88,14 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	v := aVolume("new", "broken")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
 	put := func() error {
-		return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+		return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 	}
 	wantKind(t, put(), "")
 	w.claim(aClaim("new", "a1", wr, snw))
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "new",
 		Op:           "create",
 		Err:          &structs.OperationError{Message: "no such pool"},
@@ -113,7 +112,7 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	wantKind(t, put(), structs.KindConflict) // the waiting claim cannot use it
 	v.RequestedCapabilities = nil
 	wantKind(t, put(), "")
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "new",
 		Op:           "create",
 		ExternalID:   "x",

@@ -7,7 +7,6 @@ import (
 	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/schema"
@@ -144,7 +143,7 @@ func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	a.PublishContext = nil
 	a.LastError = nil
 	schema.Attachments.Put(tx, a)
-	lifecycle.EnsurePlugin(tx, a.PluginID)
+	csi.EnsurePlugin(tx, a.PluginID)
 }
 
 // keepCalls copies the calls in flight of the replaced state to the rows of the restored state, because the
@@ -205,8 +204,8 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.DeleteAt = 0
 	v.DeleteCause = ""
 	v.ModifyTime = now
-	lifecycle.EndDeletion(v)
-	lifecycle.Disown(v)
+	csi.EndDeletion(v)
+	csi.Disown(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
 	}

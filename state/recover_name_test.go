@@ -5,20 +5,19 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
 func (w *fixture) deregister(id string) {
 	w.t.Helper()
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
 }
 
 func (w *fixture) register(id, external string) {
 	w.t.Helper()
 	v := aVolume(id, "p")
 	v.ExternalID = external
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -64,7 +63,7 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 		Op:     "detach",
 		Time:   1,
 	}
-	do(w, lifecycle.CallNote, &structs.CSICallNote{
+	do(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "w",
 		NodeID:       "n1",
 		Call:         call,
@@ -109,7 +108,7 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 		other.NodeID != "n1" {
 		t.Errorf("the attachments are %+v and %+v", v, other)
 	}
-	wantKind(t, try(back, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	wantKind(t, try(back, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: back.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:         "w",
@@ -124,12 +123,12 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 	w := threeNodes(t, true)
 	unmade := aVolume("u", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{unmade},
 		WriteOptions: w.now(),
 	})
 	saved := w.save()
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "u",
 		Op:           "create",
 		ExternalID:   "ext-u",
@@ -153,7 +152,7 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 		Op:     "attach",
 		Time:   1,
 	}
-	do(w, lifecycle.CallNote, &structs.CSICallNote{
+	do(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Call:         call,

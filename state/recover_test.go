@@ -9,7 +9,6 @@ import (
 
 	"berth/state/clustertime"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -138,7 +137,7 @@ func (w *fixture) noteCall(node string, call *structs.CSICall) {
 		Call:         call,
 		WriteOptions: w.now(),
 	}
-	do(w, lifecycle.CallNote, note)
+	do(w, csi.CallNote, note)
 }
 
 // The clock of the server that proposed an earlier entry may have been behind that of the call.
@@ -260,12 +259,12 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 	w := threeNodes(t, false)
 	unmade := aVolume("unmade", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{unmade},
 		WriteOptions: w.now(),
 	})
 	for _, id := range []string{"v", "unmade"} {
-		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           id,
 			Secrets:      structs.Secrets{"only": "to delete"},
 			WriteOptions: w.now(),
@@ -279,7 +278,7 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
-		do(back, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
+		do(back, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
 		if v := csi.Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
 			v.LastError != nil {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
@@ -291,7 +290,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	w := threeNodes(t, true)
 	v := aVolume("v", "p")
 	v.Secrets = structs.Secrets{"key": "value"}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -22,7 +21,7 @@ func heldOf(volume, external string) structs.CSIHeldClaim {
 // back with an inventory.
 func returnedNode(t *testing.T, inventory *structs.NodeInventory) *fixture {
 	w := threeNodes(t, false)
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume("renamed", "p"), aVolume("other", "p")},
 		WriteOptions: w.now(),
 	})

@@ -13,7 +13,6 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -60,7 +59,7 @@ func richFixture(t *testing.T) (w *fixture, requests []any) {
 		p := aFullRequest(fmt.Sprint("n", n))
 		do(w, NodeRegister, p)
 		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aFullVolume(fmt.Sprint("v", n))}}
-		do(w, lifecycle.VolumePut, v)
+		do(w, csi.VolumePut, v)
 		requests = append(requests, p, v)
 	}
 	i := anInstance("p", structs.CSIKindNode, false)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -63,7 +62,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, FencePinsChange, &cluster.NodeFencePinRequest{
 		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
 	})
-	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -44,7 +44,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 		if !vols[v] {
 			vols[v] = true
 			apply(func(tx *WriteTx) error {
-				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
+				return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
 					Volumes: []*structs.CSIVolume{aVolume(v, "p")},
 				})
 			})
@@ -57,7 +57,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 				NodeID:    at,
 				Resources: &structs.Resources{},
 			})
-			return lifecycle.VolumeClaim(tx,
+			return csi.VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
 		})
 		r.keys = append(r.keys, structs.CSIClaimKey{

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -20,7 +19,7 @@ func copying(t *testing.T, changes ...func(*structs.CSIVolume)) *fixture {
 	for _, change := range changes {
 		change(source)
 	}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{source},
 		WriteOptions: w.now(),
 	})
@@ -33,7 +32,7 @@ func copying(t *testing.T, changes ...func(*structs.CSIVolume)) *fixture {
 
 func (w *fixture) deleteSource() error {
 	w.t.Helper()
-	return try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "source", WriteOptions: w.now()})
+	return try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "source", WriteOptions: w.now()})
 }
 
 func TestVolumeDelete_WaitsForTheCopiesOfTheVolume(t *testing.T) {
@@ -51,10 +50,10 @@ func TestVolumeDelete_WaitsForTheCopiesOfTheVolume(t *testing.T) {
 			w.finishCall("create", denied(), true)
 		}, "delete it first: berth volume delete v"},
 		"of an earlier volume with the ID": {func(w *fixture) {
-			do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID: "source", Force: true, WriteOptions: w.now(),
 			})
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{aVolume("source", "p")},
 				WriteOptions: w.now(),
 			})
@@ -87,7 +86,7 @@ func TestVolumeDelete_HidesCopiesOfOtherNamespaces(t *testing.T) {
 	creating(secret)
 	secret.CloneSource = csi.CloneSource(w.s.Read(), secret)
 	w.applyNamespace(&cluster.Namespace{Name: "other"})
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{secret},
 		WriteOptions: w.now(),
 	})
@@ -104,7 +103,7 @@ func TestMarkedVolume_IsCheckedAgainAfterTheEndOfItsCopy(t *testing.T) {
 		"created":  func(w *fixture) { w.finishCall("create", nil, false) },
 		"rejected": func(w *fixture) { w.finishCall("create", denied(), true) },
 		"deleted": func(w *fixture) {
-			do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID: "v", Force: true, WriteOptions: w.now(),
 			})
 		},

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -15,7 +14,7 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
 	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
-	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:       "v",
 		NodeID:         "n1",
 		Op:             "attach",

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -33,7 +32,7 @@ func (w *fixture) expandBytes(alloc string) int64 {
 
 func (w *fixture) controllerExpanded(bytes int64) {
 	w.t.Helper()
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              "v",
 		Op:              "expand",
 		Capacity:        100,
@@ -44,7 +43,7 @@ func (w *fixture) controllerExpanded(bytes int64) {
 
 func (w *fixture) nodeExpanded(node, alloc string, bytes int64, err *structs.OperationError) {
 	w.t.Helper()
-	do(w, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+	do(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID:     "v",
 		AllocID:      alloc,
 		NodeID:       node,
@@ -138,16 +137,16 @@ func TestNodeExpanded_RejectsOtherNodesAndClaims(t *testing.T) {
 			SecretID: "secret-n2",
 		},
 	} {
-		wantKind(t, try(w, lifecycle.NodeExpanded, p), structs.KindDenied)
+		wantKind(t, try(w, csi.NodeExpanded, p), structs.KindDenied)
 	}
-	do(w, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+	do(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
 		Bytes:    100,
 		RowIndex: 1,
 	})
-	do(w, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+	do(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID: "v",
 		AllocID:  "gone",
 		NodeID:   "n1",
@@ -215,7 +214,7 @@ func TestOfflineExpansion_UnusedVolumeIsNotGrantedBeforeItEnds(t *testing.T) {
 	w := expandingVolume(t, true, func(*fixture) {})
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.wantClaims("v", map[string]string{"a1": structs.ClaimWaiting})
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "expand",
 		Final:        true,
@@ -279,7 +278,7 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 	w.outcome("v", "n1", "attach", busy)
 	w.nodeExpanded("n1", "a1", 100, busy)
 	retry := &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: w.now()}
-	do(w, lifecycle.VolumeRetry, retry)
+	do(w, csi.VolumeRetry, retry)
 	c := csi.Claim(w.s.Read(), "default", "v", "a1")
 	for what, e := range map[string]*structs.OperationError{
 		"volume":     w.volumeRow().LastError,
@@ -293,7 +292,7 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 	if c.ExpandBytes != 100 {
 		t.Error("the step that was left to the next stage is not tried")
 	}
-	wantKind(t, try(w, lifecycle.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "other"}), structs.KindNotFound)
+	wantKind(t, try(w, csi.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "other"}), structs.KindNotFound)
 }
 
 func TestVolumePut_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
@@ -325,11 +324,11 @@ func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 		Kind:    structs.KindPrecondition,
 		Code:    structs.CSICodeExhausted,
 	}, true)
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 	if v := w.volumeRow(); v == nil || v.State != structs.VolumeDeleting {
 		t.Fatalf("a volume that may exist is not deleted at its plugin: %+v", v)
 	}
-	err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID: "v", WriteOptions: w.now(),
 	})
 	if !structs.IsKind(err, structs.KindPrecondition) ||

@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -17,7 +17,7 @@ func (w *fixture) fileOf(size int64) error {
 // grow makes the volume "v" grow by its own rule.
 func (w *fixture) grow(to int64) {
 	w.t.Helper()
-	do(w, lifecycle.VolumeGrow, &storage.VolumeGrowRequest{
+	do(w, csi.VolumeGrow, &storage.VolumeGrowRequest{
 		ID: "v", RowIndex: w.volumeRow().ModifyIndex, To: to, WriteOptions: w.now(),
 	})
 	if v := w.volumeRow(); v.RequestedCapacityMin != to || !v.ExpandPending {
@@ -43,7 +43,7 @@ func TestVolumeGrow_ARejectionKeepsTheFileOfTheVolume(t *testing.T) {
 			w := newFixture(t)
 			w.mustPut(growing(c.before))
 			w.grow(120)
-			do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+			do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 				ID: "v", Op: "expand", Capacity: c.after, WriteOptions: w.now(),
 			})
 			w.grow(144)

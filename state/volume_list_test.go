@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -68,16 +67,16 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		}))
 		for n := range many {
 			v := aVolume(fmt.Sprintf("v%04d", n), "p")
-			must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+			must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		}
 		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
-		must(t, lifecycle.VolumePut(tx, unlisted))
+		must(t, csi.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
 		must(t, namespace.Apply(tx, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: "else"},
 		}))
-		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+		must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
 			a := &structs.Allocation{
 				ID:        id,
@@ -96,7 +95,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		return func(tx *WriteTx) error {
 			c := aClaim(volume, alloc, rd, mnmw)
 			c.Namespace = ns
-			return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+			return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 		}
 	}
 	for _, c := range []struct {

@@ -4,17 +4,16 @@ import (
 	"slices"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// VolumeOutcome records the outcome of a call of a plugin for a volume: see lifecycle.VolumeOutcome. If the
+// VolumeOutcome records the outcome of a call of a plugin for a volume: see csi.VolumeOutcome. If the
 // plugin has no space for a volume that a job has asked for, the allocations that wait for it are replaced:
 // another node may be in a place with space. A new volume of a job that asks for more by now grows.
 func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
-	err := lifecycle.VolumeOutcome(tx, p)
+	err := csi.VolumeOutcome(tx, p)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -25,7 +24,7 @@ func (w *fixture) tryDelete(how ...func(*structs.CSIVolumeDeleteRequest)) error 
 	for _, change := range how {
 		change(req)
 	}
-	return try(w, lifecycle.VolumeDelete, req)
+	return try(w, csi.VolumeDelete, req)
 }
 
 func (w *fixture) mustDelete(how ...func(*structs.CSIVolumeDeleteRequest)) *structs.CSIVolume {
@@ -38,13 +37,13 @@ func (w *fixture) mustDelete(how ...func(*structs.CSIVolumeDeleteRequest)) *stru
 
 func (w *fixture) undelete() error {
 	w.t.Helper()
-	return try(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
+	return try(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
 }
 
 // reclaimAt begins the deletion of a row as the loop does at a time.
 func (w *fixture) reclaimAt(row *structs.CSIVolume, now int64) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
+	do(w, csi.VolumeReclaim, &storage.VolumeReclaimRequest{
 		ID:           row.ID,
 		RowIndex:     row.CreateIndex,
 		DeleteAt:     row.DeleteAt,
@@ -167,7 +166,7 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	if err := w.undelete(); err != nil {
 		t.Errorf("a volume that stays cannot be kept again: %v", err)
 	}
-	wantKind(t, try(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
+	wantKind(t, try(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
 }
 
 func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
@@ -229,7 +228,7 @@ func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
 				Call:         &structs.CSICall{NodeID: "n1", Op: "delete"},
 				WriteOptions: w.now(),
 			}
-			wantKind(t, try(w, lifecycle.CallNote, note), structs.KindConflict)
+			wantKind(t, try(w, csi.CallNote, note), structs.KindConflict)
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -42,7 +41,7 @@ func (w *fixture) putSealed(id, external, key string) {
 	v := aVolume(id, "p")
 	v.ExternalID = external
 	v.SealedSecrets = &structs.Sealed{KeyID: key, Data: []byte(key)}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -83,7 +82,7 @@ func (w *fixture) plain(id string) *structs.CSIVolume {
 	v := aVolume(id, "p")
 	v.ExternalID = "ext-" + id
 	v.Secrets = structs.Secrets{"k": "v"}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -106,7 +105,7 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 	now := w.plain("other")
 	changed := now.Copy()
 	changed.Secrets = structs.Secrets{"k": "newer"}
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{changed},
 		WriteOptions: w.now(),
 	})
@@ -137,7 +136,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	w := threeNodes(t, true)
 	w.needKey("k1")
 	w.plain("v")
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:           "v",
 		Secrets:      structs.Secrets{"k": "of the deletion"},
 		WriteOptions: w.now(),
@@ -195,7 +194,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	w.putSealed("v", "ext-v", "k1")
 	w.claim(aClaim("v", "b1", wr, snw))
 	w.putSealed("d", "ext-d", "k1")
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:            "d",
 		SealedSecrets: &structs.Sealed{KeyID: "k1", Data: []byte("of the deletion")},
 		WriteOptions:  w.now(),
@@ -249,17 +248,17 @@ func TestVolumes_TakeNoSecretsOfAKeyThatIsGone(t *testing.T) {
 	gone := &structs.Sealed{KeyID: "gone", Data: []byte("x")}
 	v := aVolume("w", "p")
 	v.SealedSecrets = gone
-	wantKind(t, try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	wantKind(t, try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	}), structs.KindUnavailable)
-	wantKind(t, try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+	wantKind(t, try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:            "free",
 		SealedSecrets: gone,
 		WriteOptions:  w.now(),
 	}), structs.KindUnavailable)
 	a := csi.Attachment(w.s.Read(), "default", "v", "n1")
-	wantKind(t, try(w, lifecycle.CallNote, &structs.CSICallNote{
+	wantKind(t, try(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:      "v",
 		NodeID:        "n1",
 		RowIndex:      a.CreateIndex,

@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
 // answered records the outcome of a call that was made with the least size asked, or its final failure.
 func (w *fixture) answered(op string, asked int64, failed *structs.OperationError) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           op,
 		Asked:        &structs.CSIAsked{Min: asked},
@@ -104,7 +103,7 @@ func TestVolumeOutcome_ACreationSettlesTheSizeOfItsOwnCall(t *testing.T) {
 	})
 	t.Run("made where nodes expand", func(t *testing.T) {
 		w := threeNodes(t, false)
-		do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 		node := anInstance("p", structs.CSIKindNode, true)
 		node.NodeInfo.SupportsExpand = true
 		w.update("n2", node)
@@ -119,7 +118,7 @@ func TestVolumeOutcome_ACreationSettlesTheSizeOfItsOwnCall(t *testing.T) {
 func TestVolume_SmallerThanItsRequestIsPending(t *testing.T) {
 	small := func(t *testing.T) *fixture {
 		w := grownTwice(t)
-		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID: "v", Op: "expand", Capacity: 22, WriteOptions: w.now(),
 		})
 		v := w.volumeRow()
@@ -170,7 +169,7 @@ func TestVolumeOutcome_AModificationSettlesItsOwnParameters(t *testing.T) {
 	w.mustPut()
 	w.mustPut(func(v *structs.CSIVolume) { v.MutableParameters = map[string]string{"iops": "2"} })
 	rejected := func(iops string) *structs.CSIVolume {
-		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "v",
 			Op:           "modify",
 			Parameters:   map[string]string{"iops": iops},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -17,7 +16,7 @@ func (w *fixture) tryPut(changes ...func(*structs.CSIVolume)) error {
 	for _, change := range changes {
 		change(v)
 	}
-	return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -37,7 +36,7 @@ func creating(v *structs.CSIVolume) {
 
 func (w *fixture) finishCall(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           op,
 		ExternalID:   "made",
@@ -85,7 +84,7 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		{"has changed since it was read", func(v *structs.CSIVolume) { v.ModifyIndex = 3 }},
 	} {
 		w := threeNodes(t, false)
-		do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 		w.mustPut(full)
 		w.claim(aClaim("v", "a1", wr, snw))
 		row := csi.Volume(w.s.Read(), "default", "v")
@@ -153,11 +152,11 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	}
 	read := v.Copy()
 	read.RequestedCapacityMax = 50
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{read},
 		WriteOptions: w.now(),
 	}) // at the index it was read
-	wantKind(t, try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	wantKind(t, try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{read},
 		WriteOptions: w.now(),
 	}), structs.KindConflict)
@@ -197,7 +196,7 @@ func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 	w.mustPut()
 	second := aVolume("second", "p")
 	second.ExternalID = "ext-v"
-	err := try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	err := try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{second},
 		WriteOptions: w.now(),
 	})
@@ -206,7 +205,7 @@ func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 		t.Error(err)
 	}
 	second.PluginID = "q" // another plugin may use the same ID for something else
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{second},
 		WriteOptions: w.now(),
 	})
@@ -251,13 +250,13 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		},
 		"fails and is deleted at once": func(t *testing.T, w *fixture) {
 			w.finishCall("create", no, true)
-			do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if csi.Volume(w.s.Read(), "default", "v") != nil {
 				t.Error("a volume that was never created keeps its row")
 			}
 		},
 		"ends after the request to delete": func(t *testing.T, w *fixture) {
-			do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
 				t.Errorf("the volume to delete is not recorded: %+v", v)
 			}
@@ -265,7 +264,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		"returns the ID of another volume": func(t *testing.T, w *fixture) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{other},
 				WriteOptions: w.now(),
 			})
@@ -277,17 +276,17 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		"ends after the request to delete, with the ID of another volume": func(t *testing.T, w *fixture) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{other},
 				WriteOptions: w.now(),
 			})
-			do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if v := w.finishCall("create", nil, false); v != nil {
 				t.Errorf("a deletion would destroy the other volume: %+v", v)
 			}
 		},
 		"rejects a deregistration meanwhile": func(t *testing.T, w *fixture) {
-			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID: "v", WriteOptions: w.now(),
 			})
 			wantKind(t, err, structs.KindPrecondition)
@@ -309,7 +308,7 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	w.mustPut()
 	own := csi.Volume(w.s.Read(), "default", "v").Secrets
 	for _, text := range []string{"wrong", "for the deletion"} {
-		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           "v",
 			Secrets:      structs.Secrets{"k": text},
 			WriteOptions: w.now(),
@@ -326,7 +325,7 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 		v.Secrets["k"] != own["k"] || len(v.Secrets) != len(own) || v.Deletion != nil {
 		t.Errorf("after a final error the volume is %+v, want the state of before", v)
 	}
-	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 	if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting ||
 		v.ExternalID != "ext-v" {
 		t.Errorf("an outcome of another operation changed the volume: %+v", v)
@@ -335,13 +334,13 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 		csi.Plugin(w.s.Read(), "p") != nil {
 		t.Errorf("the volume is %+v", v)
 	}
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "delete",
 		WriteOptions: w.now(),
 	}) // once more
-	wantKind(t, try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
-	err := try(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"})
+	wantKind(t, try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
+	err := try(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"})
 	wantKind(t, err, structs.KindInvalid)
 }
 
@@ -385,10 +384,10 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				want = ""
 			}
 			if want != "" {
-				err := try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				err := try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 				wantKind(t, err, want)
 			}
-			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID: "v", WriteOptions: w.now(),
 			})
 			wantKind(t, err, want)
@@ -399,7 +398,7 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				t.Errorf("got error %v, want %q in it", err, c.says)
 			}
 			attached := w.attachment("v", "n1")
-			err = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			err = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        true,
 				WriteOptions: w.now(),
@@ -437,10 +436,10 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 			op := "expand"
 			if c.deletes {
 				op = "delete"
-				do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			}
 			w.noteCall("", &structs.CSICall{NodeID: "n3", Op: op, Time: 1000})
-			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        c.force,
 				Settle:       c.settle,

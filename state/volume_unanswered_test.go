@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
 // noteCall records a call for the volume "v", as the leader does before it makes the call.
 func (w *fixture) noteVolumeCall(op string) {
 	w.t.Helper()
-	do(w, lifecycle.CallNote, &structs.CSICallNote{
+	do(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		RowIndex:     w.volumeRow().CreateIndex,
 		Call:         &structs.CSICall{NodeID: "n1", Op: op, Time: w.now().Now},

@@ -7,7 +7,6 @@ import (
 	"berth/internal/admit"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -21,7 +20,7 @@ func (w VolumeWrites) applyRules(
 	var objects []admit.Input
 	for _, v := range entry.Volumes {
 		old := csi.Volume(tx, v.Namespace, v.ID)
-		objects = append(objects, admit.OfVolume(lifecycle.Completed(v, old), old))
+		objects = append(objects, admit.OfVolume(csi.AsStored(v, old), old))
 	}
 	verdict, err := w.Admit(ctx, tx, objects...)
 	if err == nil {
@@ -42,7 +41,7 @@ func (w VolumeWrites) AsStored(given *structs.CSIVolume, namespace string) (*str
 	}
 
 	v := checked.Volumes[0]
-	return lifecycle.Completed(v, csi.Volume(w.Store.Read(), v.Namespace, v.ID)), nil
+	return csi.AsStored(v, csi.Volume(w.Store.Read(), v.Namespace, v.ID)), nil
 }
 
 // pin binds an entry to the rows that the rights of its caller were about. The source of a new volume stays

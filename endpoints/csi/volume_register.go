@@ -8,7 +8,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -69,7 +68,7 @@ func (w VolumeWrites) checkBeforeCalls(
 	if err != nil {
 		return err
 	}
-	return lifecycle.VolumePut(tx.Draft(), entry)
+	return csi.VolumePut(tx.Draft(), entry)
 }
 
 // checkPlugin returns an error unless a plugin exists, and some node runs it if it has no controller.
@@ -225,7 +224,7 @@ func (w VolumeWrites) describeVolume(
 func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
-		lifecycle.KeepSecrets(v, old)
+		csi.KeepSecrets(v, old)
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context

@@ -5,7 +5,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate/report"
@@ -124,7 +123,7 @@ func checkRepeated(old, v *structs.CSIVolume) error {
 		return nil
 	}
 
-	asked := lifecycle.Completed(v, old)
+	asked := csi.AsStored(v, old)
 	for _, c := range []struct {
 		field   string
 		changed bool

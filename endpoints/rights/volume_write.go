@@ -6,7 +6,6 @@ import (
 	"berth/acl"
 	"berth/internal/codec"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -78,7 +77,7 @@ func onlyExpands(q Question, v, row *structs.CSIVolume) bool {
 	if err != nil {
 		return false
 	}
-	c = lifecycle.Completed(c, row)
+	c = csi.AsStored(c, row)
 	if c.RequestedCapacityMin < row.RequestedCapacityMin ||
 		c.RequestedCapacityMax < row.RequestedCapacityMax ||
 		row.RequestedCapacityMax == 0 && c.RequestedCapacityMax != 0 {

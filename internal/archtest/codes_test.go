@@ -59,7 +59,7 @@ var askedCodes = map[string]string{
 	"server/nodeconn.TryNext":                              byPolicy,
 	"state.VolumeOutcome":                                  byMeaning,
 	"state/csi.MayExist":                                   byOutcome,
-	"state/csi/lifecycle.noteExhausted":                    byMeaning,
+	"state/csi.noteExhausted":                              byMeaning,
 	"state/csi/snapshot.Uncut":                             byOutcome,
 }
 

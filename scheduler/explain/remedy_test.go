@@ -7,7 +7,6 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -26,7 +25,7 @@ func inNamespace(t *testing.T) *schedtest.Fleet {
 	row := csi.Volume(f.Store.Read(), prod, "vol")
 	write := f.Now()
 	write.Namespace = prod
-	schedtest.Do(f, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	schedtest.Do(f, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "vol",
 		Op:           "create",
 		RowIndex:     row.CreateIndex,

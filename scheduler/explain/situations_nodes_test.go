@@ -5,7 +5,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -159,12 +159,12 @@ func dbShares(f *schedtest.Fleet) {
 
 func deleting(f *schedtest.Fleet) {
 	volume()(f)
-	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
+	schedtest.Do(f, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
 }
 
 func marked(f *schedtest.Fleet) {
 	volume(func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimDelete })(f)
-	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
+	schedtest.Do(f, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
 }
 
 func deletionFails(f *schedtest.Fleet) {

@@ -6,7 +6,6 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -245,7 +244,7 @@ func sickInstance(f *schedtest.Fleet) {
 // outcome records the outcome of a controller call for the volume.
 func outcome(f *schedtest.Fleet, op string, failed *structs.OperationError, final bool) {
 	row := csi.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
-	schedtest.Do(f, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	schedtest.Do(f, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "vol",
 		Op:           op,
 		RowIndex:     row.CreateIndex,

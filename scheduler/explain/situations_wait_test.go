@@ -6,7 +6,6 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -179,7 +178,7 @@ func failure(f *schedtest.Fleet, message string) *structs.OperationError {
 // attachment records the outcome of a call for the attachment to n0, a success if failed is "".
 func attachment(op, failed string) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) {
-		schedtest.Do(f, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		schedtest.Do(f, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 			VolumeID:     "vol",
 			NodeID:       "n0",
 			Op:           op,
@@ -191,7 +190,7 @@ func attachment(op, failed string) func(*schedtest.Fleet) {
 
 func noteAttach(f *schedtest.Fleet) {
 	row := csi.Attachment(f.Store.Read(), structs.DefaultNamespace, "vol", "n0")
-	schedtest.Do(f, lifecycle.CallNote, &structs.CSICallNote{
+	schedtest.Do(f, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "vol",
 		NodeID:       "n0",
 		RowIndex:     row.CreateIndex,
@@ -226,7 +225,7 @@ func expandFails(f *schedtest.Fleet) {
 func nodeExpandFails(f *schedtest.Fleet) {
 	sized(2 << 20)(f)
 	row := csi.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
-	schedtest.Do(f, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+	schedtest.Do(f, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              "vol",
 		Op:              "expand",
 		RowIndex:        row.CreateIndex,
@@ -234,7 +233,7 @@ func nodeExpandFails(f *schedtest.Fleet) {
 		NodeExpandBytes: 2 << 20,
 		WriteOptions:    f.Now(),
 	})
-	schedtest.Do(f, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
+	schedtest.Do(f, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID:     "vol",
 		AllocID:      f.Allocs("db")[0].ID,
 		NodeID:       "n0",

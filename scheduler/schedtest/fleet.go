@@ -16,7 +16,7 @@ import (
 	"berth/internal/level"
 	"berth/scheduler"
 	"berth/state"
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -290,7 +290,7 @@ func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 		edit(v)
 	}
 
-	Do(f, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+	Do(f, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: f.Now(),
 	})
@@ -316,7 +316,7 @@ func (f *Fleet) Claim(
 		edit(c)
 	}
 
-	Do(f, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
+	Do(f, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:       a.NodeID,
 		Claims:       []*structs.CSIClaim{c},
 		WriteOptions: f.Now(),

@@ -10,7 +10,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -57,13 +56,13 @@ func (s *classStore) put(edits ...func(*storage.VolumeClass)) error {
 
 func (s *classStore) putVolume(v *structs.CSIVolume) error {
 	s.t.Helper()
-	return tryClass(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	return tryClass(s, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
 // use stores a volume of the class "fast".
 func (s *classStore) use(id string) {
 	s.t.Helper()
-	mustClass(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+	mustClass(s, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 		ID:         id,
 		Class:      "fast",
 		PluginID:   "p",
@@ -191,7 +190,7 @@ func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
 	wantFault(t, remove(), structs.KindPrecondition,
 		"4 volumes name it, the first are default/v1, default/v2, default/v3")
 	for _, id := range []string{"v1", "v2", "v3", "v4"} {
-		mustClass(s, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id})
+		mustClass(s, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id})
 	}
 	wantFault(t, remove(), "", "")
 }

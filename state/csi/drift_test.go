@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -69,7 +68,7 @@ func (w *driftWorld) claim(state, attachment string) {
 	w.t.Helper()
 	w.write(func(tx *mvcc.WriteTx) error {
 		if state != "" {
-			lifecycle.StoreClaim(tx, &structs.CSIClaim{
+			csi.StoreClaim(tx, &structs.CSIClaim{
 				Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", PluginID: "p",
 				State: state, Mode: structs.ClaimWrite,
 			})
@@ -173,7 +172,7 @@ func TestForgetDrifts_WithTheLastReferenceOfThePlugin(t *testing.T) {
 	})
 	w.write(func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Delete(tx, csi.Volume(tx, "default", "v"))
-		lifecycle.DropUnusedPlugin(tx, "p")
+		csi.DropUnusedPlugin(tx, "p")
 		return nil
 	})
 	if w.row(storage.DriftMissingVolume) != nil || csi.DriftSummary(w.s.Read(), "p") != nil {

@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -24,7 +23,7 @@ func newHostClaimWorld(t *testing.T) *hostClaimWorld {
 	t.Helper()
 	w := &hostClaimWorld{state.New(), t}
 	w.write(func(tx *mvcc.WriteTx) {
-		err := lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+		err := csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
 			Host: &structs.CSIHost{Name: "data", NodeID: "n"},
 		}}})
@@ -230,7 +229,7 @@ func TestDeletedVolume_TakesItsClaimsAlong(t *testing.T) {
 	w := newHostClaimWorld(t)
 	w.place(stickyAlloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) {
-		err := lifecycle.VolumeDeregister(tx, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		err := csi.VolumeDeregister(tx, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		if err != nil {
 			t.Error(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -213,7 +212,7 @@ func adopt(tx *mvcc.WriteTx, v *structs.CSIVolume, r *structs.VolumeRequest, now
 		undelete := &storage.VolumeUndeleteRequest{ID: v.ID}
 		undelete.Namespace = v.Namespace
 		undelete.Now = now
-		err := lifecycle.VolumeUndelete(tx, undelete)
+		err := csi.VolumeUndelete(tx, undelete)
 		if err != nil {
 			return err
 		}
@@ -261,12 +260,12 @@ func put(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	p := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 	p.Namespace = v.Namespace
 	p.Now = now
-	return lifecycle.VolumePut(tx, p)
+	return csi.VolumePut(tx, p)
 }
 
 // Purge applies the reclaim rule of the volumes of a job whose row was deleted.
 func Purge(tx *mvcc.WriteTx, j *structs.Job, now int64) {
 	for _, v := range slices.Collect(ofJob(tx, j.Namespace, j.ID)) {
-		lifecycle.GiveUp(tx, v, now)
+		csi.GiveUp(tx, v, now)
 	}
 }

@@ -122,7 +122,7 @@ var (
 	})
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
-	// StoreClaim and DropClaim of csi/lifecycle update them.
+	// StoreClaim and DropClaim of package csi update them.
 	ClaimQueues = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})

@@ -10,7 +10,6 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/validate"
@@ -54,7 +53,7 @@ func Variable(tx state.Reader, v *structs.CSIVolume) (*access.Variable, error) {
 func Check(tx state.Reader, v, old *structs.CSIVolume) error {
 	next := *v
 	if old != nil {
-		lifecycle.KeepSecrets(&next, old)
+		csi.KeepSecrets(&next, old)
 	}
 	_, err := Variable(tx, &next)
 	return err

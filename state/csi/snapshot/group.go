@@ -8,7 +8,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -111,7 +110,7 @@ func GroupPut(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
 		schema.Snapshots.Put(tx, Fresh(m, p.Now))
 	}
 	schema.SnapshotGroups.Put(tx, g)
-	lifecycle.EnsurePlugin(tx, g.PluginID)
+	csi.EnsurePlugin(tx, g.PluginID)
 	return nil
 }
 
@@ -268,9 +267,9 @@ func dropGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	for _, m := range members {
 		schema.Snapshots.Delete(tx, m)
 	}
-	lifecycle.DropUnusedPlugin(tx, g.PluginID)
+	csi.DropUnusedPlugin(tx, g.PluginID)
 	for _, m := range members {
-		lifecycle.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
+		csi.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
 	}
 }
 

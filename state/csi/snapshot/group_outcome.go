@@ -6,7 +6,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -100,7 +99,7 @@ func settleGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 		return
 	}
 	for _, m := range Members(tx, g) {
-		lifecycle.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
+		csi.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
 	}
 }
 

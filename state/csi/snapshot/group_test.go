@@ -7,7 +7,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
@@ -57,7 +56,7 @@ func (w *groupWorld) addVolume(id, volumeState string) {
 		v.ExternalID = "ext-" + id
 	}
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -79,7 +78,7 @@ func recordTaken(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.Snapsho
 func settle(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
 	schema.Snapshots.Put(tx, s)
 	if s.Next() != storage.OpSnapshotCreate {
-		lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
+		csi.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
 	}
 }
 

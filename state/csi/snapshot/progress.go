@@ -1,7 +1,7 @@
 package snapshot
 
 import (
-	"berth/state/csi/lifecycle"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -75,7 +75,7 @@ func Fail(p *storage.Progress, reason string) {
 // Uncut records the failure of a call that creates. A final error proves nothing about an earlier call once
 // the deletion is requested: the loop repeats the call, and decides by its error.
 func Uncut(p *storage.Progress, o *storage.Outcome) {
-	p.LastError = lifecycle.CountFailure(p.LastError, o.Err)
+	p.LastError = csi.CountFailure(p.LastError, o.Err)
 	if !o.Final || p.State == storage.SnapshotDeleting {
 		return
 	}
@@ -99,7 +99,7 @@ func RemainsGone(p *storage.Progress) {
 // Undeleted records the failure of a deletion. A ready object whose deletion the plugin rejects for good
 // stays.
 func Undeleted(p *storage.Progress, o *storage.Outcome) {
-	p.LastError = lifecycle.CountFailure(p.LastError, o.Err)
+	p.LastError = csi.CountFailure(p.LastError, o.Err)
 	if o.Final && p.ReadyTime != 0 {
 		p.State = storage.SnapshotReady
 	}

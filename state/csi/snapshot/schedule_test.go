@@ -10,7 +10,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
@@ -28,7 +27,7 @@ func newScheduleWorld(t *testing.T) *scheduleWorld {
 	t.Helper()
 	w := &scheduleWorld{state.New(), t}
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
 			RequestedCapabilities: []*structs.CSIVolumeCapability{{
 				AccessMode:     structs.CSISingleNodeWriter,

@@ -9,7 +9,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -84,7 +83,7 @@ func put(tx *mvcc.WriteTx, wanted *storage.VolumeSnapshot, now int64) error {
 
 	s := Fresh(wanted, now)
 	schema.Snapshots.Put(tx, s)
-	lifecycle.EnsurePlugin(tx, s.PluginID)
+	csi.EnsurePlugin(tx, s.PluginID)
 	return nil
 }
 
@@ -225,8 +224,8 @@ func Delete(tx *mvcc.WriteTx, p *storage.SnapshotDeleteEntry) error {
 // drop deletes the row. The volume may have waited for that to be deleted.
 func drop(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
 	schema.Snapshots.Delete(tx, s)
-	lifecycle.DropUnusedPlugin(tx, s.PluginID)
-	lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
+	csi.DropUnusedPlugin(tx, s.PluginID)
+	csi.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
 }
 
 // Note records the node of a call before the call is made. A row that does not need the call any more is a

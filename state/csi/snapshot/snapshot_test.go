@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshot"
 	"berth/state/schema"
 	"berth/structs"
@@ -26,7 +25,7 @@ func newWorld(t *testing.T, snapshotState string) *world {
 	w := &world{state.New(), t}
 	w.write("", func(tx *mvcc.WriteTx) error {
 		p := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{w.volume("v", structs.VolumeReady)}}
-		return lifecycle.VolumePut(tx, p)
+		return csi.VolumePut(tx, p)
 	})
 	s := w.snapshotOf("s", csi.Volume(w.Read(), "default", "v"))
 	s.State = snapshotState
@@ -85,7 +84,7 @@ func (w *world) restore(fault string, bytes int64) {
 		v := w.volume("restored", structs.VolumeCreating)
 		v.SnapshotID = "ext-s"
 		v.RequestedCapacityMin = bytes
-		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 	})
 }
 

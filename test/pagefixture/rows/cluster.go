@@ -7,7 +7,6 @@ import (
 	"berth/bench/shape"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -113,7 +112,7 @@ func (f *filling) putPlugin(i int) {
 
 func (f *filling) putInstance(half *structs.CSIPluginInstance) {
 	schema.Instances.Put(f.WriteTx, half)
-	lifecycle.RecountHalf(f.WriteTx, half.Key(), csi.Tally{}, csi.TallyInstance(half))
+	csi.RecountHalf(f.WriteTx, half.Key(), csi.Tally{}, csi.TallyInstance(half))
 }
 
 // putVolume puts a volume and its claims: one allocation has it, and that of a lost node another one wants.
@@ -131,7 +130,7 @@ func (f *filling) putVolume(i int) {
 	has.CreateTime = f.now.UnixNano()
 	has.GrantIndex = 1
 	has.GrantTime = f.now.UnixNano()
-	lifecycle.StoreClaim(f.WriteTx, has)
+	csi.StoreClaim(f.WriteTx, has)
 	if f.wrong(i, lost) {
 		wants := has.Copy()
 		wants.AllocID = shape.UUID("alloc", i+f.Rows)
@@ -140,7 +139,7 @@ func (f *filling) putVolume(i int) {
 		wants.Seq = 1
 		wants.GrantIndex = 0
 		wants.GrantTime = 0
-		lifecycle.StoreClaim(f.WriteTx, wants)
+		csi.StoreClaim(f.WriteTx, wants)
 	}
 }
 

@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"cmp"
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -38,8 +37,8 @@ func recountQueue(tx *mvcc.WriteTx, was, is *structs.CSIClaim) {
 	// The stored row does not change, so the new one has a list of its own.
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
-		if !csi.IsGranted(was) && !csi.IsGranted(is) {
-			csi.KeepHolders(old, l)
+		if !IsGranted(was) && !IsGranted(is) {
+			KeepHolders(old, l)
 		}
 	}
 

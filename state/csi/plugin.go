@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"slices"
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -43,7 +42,7 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 			continue
 		}
 
-		i := csi.Instance(tx, k.PluginID, k.Kind, n.ID)
+		i := Instance(tx, k.PluginID, k.Kind, n.ID)
 		if i != nil {
 			RemoveInstance(tx, i, p.Now)
 		}
@@ -54,8 +53,8 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 
 // putInstance stores a report if it has changes, and unblocks the evaluations that wait for them.
 func putInstance(tx *mvcc.WriteTx, i *structs.CSIPluginInstance, now int64) {
-	old := csi.Instance(tx, i.PluginID, i.Kind, i.NodeID)
-	if old == nil || !csi.SameInstance(old, i) {
+	old := Instance(tx, i.PluginID, i.Kind, i.NodeID)
+	if old == nil || !SameInstance(old, i) {
 		storeInstance(tx, old, i, now)
 	}
 }
@@ -65,7 +64,7 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	known := EnsurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	schema.Instances.Put(tx, i)
-	RecountHalf(tx, i.Key(), csi.TallyInstance(old), csi.TallyInstance(i))
+	RecountHalf(tx, i.Key(), TallyInstance(old), TallyInstance(i))
 
 	// The other instances change after this one is stored, because they are stored by this function too.
 	switch {
@@ -78,8 +77,8 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	}
 
 	differs := old == nil ||
-		!csi.SameNodeInfo(old.NodeInfo, i.NodeInfo) ||
-		!csi.SameControllerInfo(old.ControllerInfo, i.ControllerInfo)
+		!SameNodeInfo(old.NodeInfo, i.NodeInfo) ||
+		!SameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 
 	// New properties of the plugin concern the claims on all nodes, another report only those on this one.
 	if i.Healthy && learnPlugin(tx, p, i, now) {
@@ -96,7 +95,7 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 // RemoveInstance deletes an instance that its node no longer has.
 func RemoveInstance(tx *mvcc.WriteTx, i *structs.CSIPluginInstance, now int64) {
 	schema.Instances.Delete(tx, i)
-	RecountHalf(tx, i.Key(), csi.TallyInstance(i), csi.Tally{})
+	RecountHalf(tx, i.Key(), TallyInstance(i), Tally{})
 	DropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }
@@ -118,7 +117,7 @@ func learnPlugin(
 		learned.Version = i.ProviderVersion
 	}
 
-	// From now on claims can be granted: see csi.BlockOf.
+	// From now on claims can be granted: see BlockOf.
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
 	}
@@ -154,7 +153,7 @@ func markInstanceDown(i *structs.CSIPluginInstance) {
 
 // DownInstances makes the healthy instances of a node unhealthy, because the node is down.
 func DownInstances(tx *mvcc.WriteTx, node string, now int64) {
-	for i := range csi.InstancesByNode(tx, node) {
+	for i := range InstancesByNode(tx, node) {
 		// One that is unhealthy for another reason must not be revived with the node.
 		if i.Healthy {
 			c := *i
@@ -166,7 +165,7 @@ func DownInstances(tx *mvcc.WriteTx, node string, now int64) {
 
 // ReviveInstances makes the instances healthy again that DownInstances has changed.
 func ReviveInstances(tx *mvcc.WriteTx, node string, now int64) {
-	for i := range csi.InstancesByNode(tx, node) {
+	for i := range InstancesByNode(tx, node) {
 		if i.DownWithNode {
 			c := *i
 			c.Healthy = true
@@ -179,7 +178,7 @@ func ReviveInstances(tx *mvcc.WriteTx, node string, now int64) {
 
 // EnsurePlugin returns the plugin's row. It puts the row for the first reference.
 func EnsurePlugin(tx *mvcc.WriteTx, id string) *structs.CSIPluginRow {
-	p := csi.Plugin(tx, id)
+	p := Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
 		schema.Plugins.Put(tx, p)
@@ -189,21 +188,21 @@ func EnsurePlugin(tx *mvcc.WriteTx, id string) *structs.CSIPluginRow {
 
 // DropUnusedPlugin deletes the plugin's row after its last reference.
 func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
-	p := csi.Plugin(tx, id)
-	if p == nil || csi.PluginReferences(tx, id) != "" {
+	p := Plugin(tx, id)
+	if p == nil || PluginReferences(tx, id) != "" {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
-	csi.ForgetSpace(tx, id)
-	csi.ForgetDrifts(tx, id)
-	csi.ForgetHealth(tx, id)
+	ForgetSpace(tx, id)
+	ForgetDrifts(tx, id)
+	ForgetHealth(tx, id)
 	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.
 // PluginDelete rejects a plugin with references and names them.
 func PluginDelete(tx *mvcc.WriteTx, p *structs.CSIPluginDeleteRequest) error {
-	refs := csi.PluginReferences(tx, p.ID)
+	refs := PluginReferences(tx, p.ID)
 
 	if refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
@@ -212,12 +211,12 @@ func PluginDelete(tx *mvcc.WriteTx, p *structs.CSIPluginDeleteRequest) error {
 }
 
 // RecountHalf replaces the counts was of one instance or run of a half by the counts is.
-func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is csi.Tally) {
+func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is Tally) {
 	if was == is {
 		return
 	}
 
-	kept := csi.TallyOf(tx, half.PluginID, half.Kind)
+	kept := TallyOf(tx, half.PluginID, half.Kind)
 	c := &structs.CSIPluginCountRow{
 		PluginID: half.PluginID,
 		Kind:     half.Kind,
@@ -225,7 +224,7 @@ func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is csi.Tall
 	}
 
 	// A half without instances and runs needs no row, and so a plugin that is gone leaves none.
-	if c.Tally == (csi.Tally{}) {
+	if c.Tally == (Tally{}) {
 		schema.PluginCounts.Delete(tx, c)
 		return
 	}

@@ -74,7 +74,7 @@ func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedCla
 	granted[key][cl.Class()] = cl
 	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
 
-	// The plugin attaches no volumes, or the ID of the node is not known yet: see lifecycle.attachFor.
+	// The plugin attaches no volumes, or the ID of the node is not known yet: see attachFor.
 	if at == nil {
 		return
 	}

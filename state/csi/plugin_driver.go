@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"fmt"
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -50,7 +49,7 @@ func holdsVolumes(tx mvcc.Reader, id string) bool {
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
 func reportedDriver(tx mvcc.Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
-	for i := range csi.InstancesByPlugin(tx, p.ID) {
+	for i := range InstancesByPlugin(tx, p.ID) {
 		same := other != nil && i.NodeID == other.NodeID &&
 			i.Kind == other.Kind
 		if i.Provider == p.Provider && !same {
@@ -64,7 +63,7 @@ func reportedDriver(tx mvcc.Reader, p *structs.CSIPluginRow, other *structs.CSIP
 // driver names the present one as its former name. Without volumes and attachments it may be any driver. now
 // is UnixNano.
 func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
-	p := csi.Plugin(tx, id)
+	p := Plugin(tx, id)
 	if p == nil || p.Provider == "" ||
 		reportedDriver(tx, p, nil) {
 		return
@@ -92,7 +91,7 @@ func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
 // successorOf returns the instance whose driver gets the plugin's ID next, nil for none.
 func successorOf(tx mvcc.Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
-	for i := range csi.InstancesByPlugin(tx, p.ID) {
+	for i := range InstancesByPlugin(tx, p.ID) {
 		// With OtherDriver its node has reported it healthy: see checkDriver.
 		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
 		if usable &&
@@ -105,7 +104,7 @@ func successorOf(tx mvcc.Reader, p *structs.CSIPluginRow) *structs.CSIPluginInst
 
 // restoreInstances stores the reports of other drivers again as their nodes made them.
 func restoreInstances(tx *mvcc.WriteTx, id string, now int64) {
-	for _, old := range slices.Collect(csi.InstancesByPlugin(tx, id)) {
+	for _, old := range slices.Collect(InstancesByPlugin(tx, id)) {
 		if !old.OtherDriver {
 			continue
 		}

@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"cmp"
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -26,7 +25,7 @@ func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
 		return structs.Invalidf("%q is not create, delete, expand or modify", p.Op)
 	}
 
-	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil ||
 		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
@@ -116,7 +115,7 @@ func noteUnanswered(v *structs.CSIVolume, failed *structs.OperationError) {
 // that a job has asked for: another place may have some.
 func noteExhausted(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	if v.JobID != "" && v.LastError.Code == structs.CSICodeExhausted {
-		csi.NoteExhaustion(tx, v, now)
+		NoteExhaustion(tx, v, now)
 	}
 }
 
@@ -199,7 +198,7 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 		}
 	}
 
-	plugin := csi.Plugin(tx, v.PluginID)
+	plugin := Plugin(tx, v.PluginID)
 	if !v.Expands() && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return

@@ -1,18 +1,18 @@
-package lifecycle
+package csi
 
 import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// usersOf returns an error that names the users that prevent the deletion of a volume, nil if there are none.
-func usersOf(tx mvcc.Reader, v *structs.CSIVolume) error {
-	users := csi.UsersOf(tx, v)
+// checkNoUsers returns an error that names the users that prevent the deletion of a volume, nil if there are
+// none.
+func checkNoUsers(tx mvcc.Reader, v *structs.CSIVolume) error {
+	users := UsersOf(tx, v)
 	if users != "" {
 		return structs.Preconditionf("%s", users)
 	}
@@ -31,15 +31,15 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 
 	// Force skips the users that may go: waiting claims and attachments. A granted claim is rejected below.
 	if !p.Force {
-		if err := usersOf(tx, v); err != nil {
+		if err := checkNoUsers(tx, v); err != nil {
 			return err
 		}
 	}
 
-	for _, k := range csi.ClassesIn(tx, v, structs.ClaimGranted) {
-		for _, c := range csi.SomeHolders(tx, v, k) {
+	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
+		for _, c := range SomeHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s",
-				v.ID, csi.DescribeHolder(tx, c))
+				v.ID, DescribeHolder(tx, c))
 		}
 	}
 
@@ -56,7 +56,7 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 	}
 
 	// Only waiting claims are left. Without the volume there is nothing to grant to those behind them.
-	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		DropClaim(tx, c)
 	}
 
@@ -74,7 +74,7 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	forgetHost(tx, v)
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {
-		csi.ForgetSpace(tx, v.PluginID)
+		ForgetSpace(tx, v.PluginID)
 	}
 	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
@@ -86,7 +86,7 @@ func forgetHost(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	if v.Host == nil {
 		return
 	}
-	csi.DropHostClaimsOfVolume(tx, v)
+	DropHostClaimsOfVolume(tx, v)
 	if !schema.VolumesByHostName.Has(tx, v.Namespace, v.Host.Name) {
 		blocked.DeleteUnblock(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
 	}
@@ -104,12 +104,12 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return markByOperator(tx, v, p)
 	}
 
-	err = usersOf(tx, v)
+	err = checkNoUsers(tx, v)
 	if err != nil {
 		return err
 	}
 
-	if csi.NeverCreated(v) && !csi.MayExist(v) {
+	if NeverCreated(v) && !MayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}

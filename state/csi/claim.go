@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"cmp"
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -24,9 +23,9 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
 	// their order does not matter.
-	longer := map[csi.VolumeKey]bool{}
+	longer := map[VolumeKey]bool{}
 
-	// The numbers order the claims of one entry in their queues: see csi.InQueueOrder.
+	// The numbers order the claims of one entry in their queues: see InQueueOrder.
 	first := tx.NextSeq(len(p.Claims))
 	for n, requested := range p.Claims {
 		if requested == nil {
@@ -52,7 +51,7 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 
 		StoreClaim(tx, &c)
-		longer[csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
+		longer[VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 
 	// A queue is walked once for all claims of the request.
@@ -94,14 +93,14 @@ func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, no
 	k := c.Class()
 
 	// A claim that waits is ahead, whatever its class is: grant decides which of the two conflict.
-	for _, n := range csi.ClassCounts(tx, c.Namespace, c.VolumeID) {
+	for _, n := range ClassCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
 	}
 
-	p := csi.Plugin(tx, v.PluginID)
-	if csi.ExcludedByNode(tx, v, c) || csi.BlockOf(v, p) != "" || csi.ExpandsOffline(tx, v, p) != "" {
+	p := Plugin(tx, v.PluginID)
+	if ExcludedByNode(tx, v, c) || BlockOf(v, p) != "" || ExpandsOffline(tx, v, p) != "" {
 		return false
 	}
 
@@ -109,8 +108,8 @@ func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, no
 	attaches := p.SupportsAttachDetach ||
 		schema.Attachments.Has(tx, c.Namespace, c.VolumeID)
 	if attaches &&
-		(csi.ClassBlock(tx, v, k) != "" ||
-			csi.NodeBlock(tx, v, c) != "") {
+		(ClassBlock(tx, v, k) != "" ||
+			NodeBlock(tx, v, c) != "") {
 		return false
 	}
 
@@ -147,7 +146,7 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 	}
 
 	deriveFields(c, v, a)
-	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	if old != nil {
 		if old.Class() != c.Class() {
 			return nil, structs.Conflictf(
@@ -163,8 +162,8 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
 
-	c.Guarded = c.Guarded && c.Unguarded == "" && csi.LossPolicy(tx, v) == structs.LossLease
-	return v, csi.CheckClaimable(tx, v, c)
+	c.Guarded = c.Guarded && c.Unguarded == "" && LossPolicy(tx, v) == structs.LossLease
+	return v, CheckClaimable(tx, v, c)
 }
 
 // deriveFields fills in the fields of a claim that its volume and its allocation determine. The claim shares
@@ -182,14 +181,14 @@ func deriveFields(c *structs.CSIClaim, v *structs.CSIVolume, a *structs.Allocati
 // guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it
 // knows the policy of the volume. If the policy is another one by then, the node does not begin to guard it.
 func guardClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
-	v := csi.Volume(tx, c.Namespace, c.VolumeID)
-	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	guarded := old.Copy()
 
 	// The first reason stays: a node that could not guard the claim once has begun without a guard.
 	guarded.Unguarded = cmp.Or(old.Unguarded, c.Unguarded)
 	guarded.Guarded = guarded.Unguarded == "" &&
-		(old.Guarded || c.Guarded && csi.LossPolicy(tx, v) == structs.LossLease)
+		(old.Guarded || c.Guarded && LossPolicy(tx, v) == structs.LossLease)
 	if *guarded != *old {
 		StoreClaim(tx, guarded)
 	}
@@ -223,7 +222,7 @@ func unblockAfterRelease(tx *mvcc.WriteTx, k structs.CSIClaimKey, plugin, node s
 // evaluated again.
 func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	key := structs.WakeVolume(k.Namespace, k.VolumeID)
-	v := csi.Volume(tx, k.Namespace, k.VolumeID)
+	v := Volume(tx, k.Namespace, k.VolumeID)
 	if v == nil {
 		key = structs.WakeCapacity
 	}
@@ -234,7 +233,7 @@ func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) [
 	}
 
 	// An evaluation waits for each volume of a full node by itself, as long as these are few.
-	half := csi.Instance(tx, plugin, structs.CSIKindNode, node)
+	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half.NodeReport().MaxVolumes > structs.ManyVolumes {
 		keys = append(keys, structs.WakePlugin(plugin))
 	}
@@ -244,7 +243,7 @@ func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) [
 
 // EndClaims records in the claims of an allocation that it has ended, so that its node releases them.
 func EndClaims(tx *mvcc.WriteTx, alloc string, now int64) {
-	for c := range csi.ClaimsByAlloc(tx, alloc) {
+	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 
@@ -258,7 +257,7 @@ func EndClaims(tx *mvcc.WriteTx, alloc string, now int64) {
 // LeaveQueues removes an allocation that is to stop from every claim queue. It keeps its granted claims until
 // its node has released the volumes.
 func LeaveQueues(tx *mvcc.WriteTx, alloc string, now int64) {
-	for c := range csi.ClaimsByAlloc(tx, alloc) {
+	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			// The volume may be free for those behind it, on other nodes, too.
 			FreeClaim(tx, c, now)

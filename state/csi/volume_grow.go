@@ -1,9 +1,8 @@
-package lifecycle
+package csi
 
 import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/storage"
@@ -12,7 +11,7 @@ import (
 // VolumeGrow makes a volume larger by its own rule, or records why it does not grow. It does nothing for a
 // volume that has changed since the leader read it. A quota that the growth exceeds is such a reason.
 func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
-	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil || v.ModifyIndex != p.RowIndex || v.Grow == nil {
 		return nil
 	}
@@ -33,7 +32,7 @@ func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
 		return err
 	}
 
-	noted := csi.Volume(tx, v.Namespace, v.ID).Copy()
+	noted := Volume(tx, v.Namespace, v.ID).Copy()
 	noted.Grown = &structs.CSIGrowth{
 		Time: p.Now,
 		From: max(v.Capacity, v.RequestedCapacityMin),

@@ -1,4 +1,4 @@
-package lifecycle
+package csi
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/clustertime"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -24,7 +23,7 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		return noteAttachmentCall(tx, p)
 	default:
 		// A call for the volume itself: to create, delete or expand it.
-		v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
+		v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
@@ -46,11 +45,11 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 
 // noteAttachmentCall is CallNote for a call that attaches a volume to a node, or detaches it.
 func noteAttachmentCall(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
-	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.RowIndex ||
 		!a.Unsettled() {
 		return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
-			p.VolumeID, csi.NodeName(tx, p.NodeID))
+			p.VolumeID, NodeName(tx, p.NodeID))
 	}
 
 	// Secrets under a root key that is gone could not be opened for the call.
@@ -72,7 +71,7 @@ func noteAttachmentCall(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 
 // noteRelease stores the failure of a release in the claim, where users see it, or its end.
 func noteRelease(tx *mvcc.WriteTx, p *structs.CSICallNote) {
-	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	if c == nil || c.CreateIndex != p.RowIndex {
 		return
 	}
@@ -89,12 +88,12 @@ func noteRelease(tx *mvcc.WriteTx, p *structs.CSICallNote) {
 // controller call for the attachment may still take effect. Only the row delays the next call for the volume,
 // and a late detach would remove the volume from its next user.
 func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
-	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment ||
 		a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
 			"the attachment of volume %q to node %s has changed meanwhile; check it again: %s",
-			p.VolumeID, csi.NodeName(tx, p.NodeID),
+			p.VolumeID, NodeName(tx, p.NodeID),
 			structs.CommandLine(p.RequestNamespace(), "volume status", p.VolumeID))
 	}
 
@@ -105,8 +104,8 @@ func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*str
 
 	return nil, structs.Preconditionf(
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: %s",
-		p.VolumeID, csi.NodeName(tx, a.Call.NodeID), a.Call.Op,
-		csi.NodeName(tx, p.NodeID), remedy)
+		p.VolumeID, NodeName(tx, a.Call.NodeID), a.Call.Op,
+		NodeName(tx, p.NodeID), remedy)
 }
 
 // settling is a request that may have to wait for a controller call.
@@ -143,7 +142,7 @@ func checkAnswered(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIVolumeDer
 	return structs.Preconditionf(
 		"volume %q: the controller on node %s has given no final answer to the last call (%s), "+
 			"which may still take effect: %s; -force does not wait for it",
-		v.ID, csi.NodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
+		v.ID, NodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
 }
 
 // DropAttachment deletes an attachment and all that follows from it.

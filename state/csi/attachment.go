@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"maps"
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -13,16 +12,16 @@ import (
 // attachFor puts the attachment that a granted claim needs, unless the plugin does not attach or the node has
 // the attachment for another claim.
 func attachFor(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
-	p := csi.Plugin(tx, c.PluginID)
+	p := Plugin(tx, c.PluginID)
 	if p == nil || !p.SupportsAttachDetach ||
-		csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
+		Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
 
-	v := csi.Volume(tx, c.Namespace, c.VolumeID)
-	external := csi.ExternalNode(tx, c.PluginID, c.NodeID)
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	external := ExternalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
-		// A claim that is just granted has a known node: see csi.NodeBlock. An older claim gets its
+		// A claim that is just granted has a known node: see NodeBlock. An older claim gets its
 		// attachment when the node reports: see grantOnNode.
 		return
 	}
@@ -52,9 +51,9 @@ func attachFor(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 // detachUnused marks the attachment that a claim used for a detach, unless another claim on the node uses it.
 // An attachment that is still attaching is marked too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
-	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if a == nil || a.State == structs.AttachmentDetaching ||
-		csi.InUse(tx, a) {
+		InUse(tx, a) {
 		return
 	}
 
@@ -70,7 +69,7 @@ func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 // MarkForced records in the attachment of a claim that the claim is released without its node: see
 // CSIAttachment.Forced.
 func MarkForced(tx *mvcc.WriteTx, c *structs.CSIClaim) {
-	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if c.State == structs.ClaimGranted && a != nil && !a.Forced {
 		a = a.Copy()
 		a.Forced = true
@@ -82,7 +81,7 @@ func MarkForced(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 // granted without them.
 func attachGranted(tx *mvcc.WriteTx, plugin string, now int64) {
 	for v := range schema.VolumesByPlugin.Scan(tx, plugin) {
-		for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 			// A waiting claim gets its attachment with its grant.
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
@@ -102,7 +101,7 @@ func AttachmentOutcome(tx *mvcc.WriteTx, p *structs.CSIAttachmentOutcome) error 
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
 
-	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != expected ||
 		p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
@@ -144,7 +143,7 @@ func CountFailure(last, now *structs.OperationError) *structs.OperationError {
 
 // retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
 func retryAttaches(tx *mvcc.WriteTx, found *structs.CSIAttachment) {
-	own := slices.Collect(csi.AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
+	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
 	for _, a := range own {
 		if a.State == structs.AttachmentAttaching &&
 			a.LastError != nil {

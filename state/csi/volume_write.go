@@ -1,4 +1,4 @@
-package lifecycle
+package csi
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -49,7 +48,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		return err
 	}
 
-	old := csi.Volume(tx, v.Namespace, v.ID)
+	old := Volume(tx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 &&
 		(old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
@@ -60,7 +59,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		return err
 	}
 
-	err = csi.CheckVolumeClass(tx, v)
+	err = CheckVolumeClass(tx, v)
 	if err != nil {
 		return err
 	}
@@ -86,8 +85,8 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	}
 
 	err = namespace.CheckVolumeQuota(tx, old, v)
-	if err == nil && csi.NeverCreated(old) {
-		err = csi.CheckRestore(tx, v)
+	if err == nil && NeverCreated(old) {
+		err = CheckRestore(tx, v)
 	}
 	if err != nil {
 		return err
@@ -129,7 +128,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 		if v.State == structs.VolumeReady {
 			v.AppliedParameters = v.MutableParameters
 		}
-	case csi.NeverCreated(old):
+	case NeverCreated(old):
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
 		}
@@ -163,13 +162,13 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Call = old.Call
 	v.Unanswered = old.Unanswered
 	v.Forced = old.Forced
-	err := csi.CheckRemake(v, old)
+	err := CheckRemake(v, old)
 	if err != nil {
 		return err
 	}
 
-	// A claim names the plugin of its volume (csi.CheckClaims).
-	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	// A claim names the plugin of its volume (CheckClaims).
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
@@ -232,8 +231,8 @@ func checkExternalDetached(tx mvcc.Reader, v *structs.CSIVolume) error {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was %s%s; register it when that is done",
-				v.ExternalID, v.PluginID, csi.NodeName(tx, a.NodeID),
-				seenFrom(v, a.Namespace, a.VolumeID), csi.Failing(a.LastError))
+				v.ExternalID, v.PluginID, NodeName(tx, a.NodeID),
+				seenFrom(v, a.Namespace, a.VolumeID), Failing(a.LastError))
 		}
 	}
 
@@ -248,14 +247,14 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 
 	// A request that succeeded would say that the volume stays.
 	if old.Marked() {
-		return structs.Preconditionf("%s", csi.MarkText(old))
+		return structs.Preconditionf("%s", MarkText(old))
 	}
 
 	// A repetition has the arguments of the first call (CSI spec, "Timeouts").
 	busy := old.State == structs.VolumeCreating || old.Call != nil && old.Modifies()
 	if busy && storage.ChangesParameters(old, v) {
 		return structs.Preconditionf("mutable_parameters of volume %q cannot change while its plugin may still "+
-			"work on the former ones%s; repeat the request later", v.ID, csi.Failing(old.LastError))
+			"work on the former ones%s; repeat the request later", v.ID, Failing(old.LastError))
 	}
 
 	keepUnset(v, old)
@@ -287,10 +286,10 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	return checkUses(tx, v, old)
 }
 
-// Completed returns a copy of a volume as it will be stored over the row of old, nil for a new volume.
-func Completed(v, old *structs.CSIVolume) *structs.CSIVolume {
+// AsStored returns a copy of a volume as it will be stored over the row of old, nil for a new volume.
+func AsStored(v, old *structs.CSIVolume) *structs.CSIVolume {
 	c := v.Copy()
-	if !csi.NeverCreated(old) {
+	if !NeverCreated(old) {
 		keepUnset(c, old)
 	}
 	return c
@@ -386,11 +385,7 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	case !now.IsRedacted():
 		return now
 	}
-	kept := &structs.CSIMountOptions{FSType: now.FSType}
-	if old != nil {
-		kept.MountFlags = old.MountFlags
-	}
-	return kept
+	return withStoredFlags(now, old)
 }
 
 // mergeCapacity checks new bounds of the capacity. A minimum above the capacity requests
@@ -429,8 +424,8 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 
 // checkUses rejects the removal of a capability in use, and a change of mount options in use.
 func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
-	for _, state := range csi.ClaimStates {
-		for _, k := range csi.ClassesIn(tx, v, state) {
+	for _, state := range ClaimStates {
+		for _, k := range ClassesIn(tx, v, state) {
 			if !v.Capable(k) {
 				return structs.Conflictf(
 					"volume %q: a capability block must keep access_mode %s with attachment_mode %s, which is in use",
@@ -439,7 +434,7 @@ func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		}
 	}
 
-	inUse := csi.ClassesIn(tx, v, structs.ClaimGranted) != nil
+	inUse := ClassesIn(tx, v, structs.ClaimGranted) != nil
 	if inUse &&
 		!codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
@@ -450,7 +445,7 @@ func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 
 // findVolume returns the volume of a request.
 func findVolume(tx mvcc.Reader, ns, id string) (*structs.CSIVolume, error) {
-	v := csi.Volume(tx, ns, id)
+	v := Volume(tx, ns, id)
 	if v == nil {
 		return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)
 	}

@@ -1,10 +1,9 @@
-package lifecycle
+package csi
 
 import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/clustertime"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -42,7 +41,7 @@ func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			"to delete it at once with those of the request, add -now", v.ID, storage.DeleteDelay(v))
 	}
 
-	users := csi.LiveUsersOf(tx, v)
+	users := LiveUsersOf(tx, v)
 	if users != "" {
 		return structs.Preconditionf("%s", users)
 	}
@@ -87,13 +86,13 @@ func keepable(v *structs.CSIVolume) bool {
 // VolumeReclaim begins the deletion of a marked volume whose time has come, and which nobody has. It ignores
 // a volume that was kept or changed meanwhile.
 func VolumeReclaim(tx *mvcc.WriteTx, p *storage.VolumeReclaimRequest) error {
-	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	switch {
 	case v == nil || v.CreateIndex != p.RowIndex:
 		return nil
 	case !v.Marked() || v.DeleteAt != p.DeleteAt || p.Now < clustertime.Deadline(clustertime.Of(tx), v.DeleteAt):
 		return nil
-	case csi.UsersOf(tx, v) != "":
+	case UsersOf(tx, v) != "":
 		return nil
 	}
 
@@ -112,10 +111,10 @@ func markAgain(v *structs.CSIVolume, now int64) {
 
 // RetryReclaim makes the leader check a volume again that waited for its users to leave.
 func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
-	v := csi.Volume(tx, ns, volume)
+	v := Volume(tx, ns, volume)
 	switch {
 	case v == nil:
-	case v.Marked() && csi.UsersOf(tx, v) == "":
+	case v.Marked() && UsersOf(tx, v) == "":
 		blocked.PutWithoutUnblock(tx, v.Copy())
 	case v.State == structs.VolumeFailed:
 		GiveUp(tx, v, now)
@@ -141,7 +140,7 @@ func Disown(v *structs.CSIVolume) {
 // EndAllocVolumes gives up the volumes that live as long as an allocation that has ended.
 func EndAllocVolumes(tx *mvcc.WriteTx, a *structs.Allocation, now int64) {
 	for i := range a.CSIVolumes {
-		v := csi.Volume(tx, a.Namespace, a.CSIVolumes[i].VolumeID)
+		v := Volume(tx, a.Namespace, a.CSIVolumes[i].VolumeID)
 		if v != nil && v.AllocID == a.ID {
 			GiveUp(tx, v, now)
 		}
@@ -166,7 +165,7 @@ func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 		markVolume(tx, v, storage.DeletedByAlloc, now)
 	case v.State == structs.VolumeReady && v.Reclaim == storage.ReclaimDelete:
 		markVolume(tx, v, storage.DeletedByPurge, now)
-	case v.State == structs.VolumeFailed && csi.UsersOf(tx, v) == "":
+	case v.State == structs.VolumeFailed && UsersOf(tx, v) == "":
 		deleteFailed(tx, v, now)
 	}
 }
@@ -174,7 +173,7 @@ func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 // deleteFailed deletes the row of a volume that could not be created, through the plugin if that may have
 // made it all the same.
 func deleteFailed(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	if csi.NeverCreated(v) && !csi.MayExist(v) {
+	if NeverCreated(v) && !MayExist(v) {
 		deleteVolume(tx, v)
 		return
 	}

@@ -1,9 +1,8 @@
-package lifecycle
+package csi
 
 import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -20,7 +19,7 @@ func beginExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	v.ExpandPending = true
 
 	// No controller takes the first step, so the leader has no call to make.
-	if csi.NodesExpand(tx, v.PluginID) {
+	if NodesExpand(tx, v.PluginID) {
 		v.ExpandPending = false
 		expandOnNodes(tx, v, v.RequestedCapacityMin)
 	}
@@ -28,9 +27,9 @@ func beginExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
-	v := csi.Volume(tx, ns, volume)
+	v := Volume(tx, ns, volume)
 	if v != nil && v.Expands() &&
-		csi.ExpandBlocked(tx, v) == "" {
+		ExpandBlocked(tx, v) == "" {
 		blocked.PutWithoutUnblock(tx, v.Copy())
 	}
 }
@@ -39,7 +38,7 @@ func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
 // the next node that gets it. The caller stores v.
 func expandOnNodes(tx *mvcc.WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
-	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		// The node of an ended allocation is about to release the volume.
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
@@ -67,7 +66,7 @@ func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 		}
 	}
 
-	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
 	case c == nil,
 		p.RowIndex != 0 && p.RowIndex != c.CreateIndex,
@@ -109,7 +108,7 @@ func noteExpandFailure(c *structs.CSIClaim, e *structs.OperationError) {
 
 // expandedOnNode stores the new size, and deletes the step from the volume after the last node has done it.
 func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
-	v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
+	v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
 	}
@@ -142,7 +141,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		blocked.PutWithoutUnblock(tx, v)
 	}
 
-	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
 			a.LastError = retryNow(a.LastError, p.Now)
@@ -169,7 +168,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 // retryReleases makes the nodes release the volume for ended allocations at once, also with calls that a
 // plugin has rejected for good.
 func retryReleases(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.EndTime != 0 && c.ReleaseError != nil {
 			c = c.Copy()
 			c.ReleaseError = retryNow(c.ReleaseError, now)

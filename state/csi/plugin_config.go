@@ -1,11 +1,10 @@
-package lifecycle
+package csi
 
 import (
 	"cmp"
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -35,7 +34,7 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *storage.PluginSettingsRequest) error {
 		config.Inline = ""
 	}
 
-	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes
+	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		blocked.Unblock(tx, structs.WakePlugin(p.ID))
 	}
 
