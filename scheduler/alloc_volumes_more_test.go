@@ -5,7 +5,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -126,7 +125,7 @@ func TestAllocVolume_IsNotThatOfTheJob(t *testing.T) {
 		t.Fatalf("a smaller volume of each allocation: %v", err)
 	}
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "db")
-	for _, c := range jobvolumes.Changes(before, w.s.Read(), j, w.process(w.eval("db"))) {
+	for _, c := range csi.JobVolumeChanges(before, w.s.Read(), j, w.process(w.eval("db"))) {
 		if c.ID == "db.g.data" && c.Change == structs.VolumeKeep {
 			return
 		}

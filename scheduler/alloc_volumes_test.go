@@ -6,7 +6,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -197,7 +196,7 @@ func TestAllocVolume_IsShownByThePlanOfItsJob(t *testing.T) {
 	w.job(aJob("db", structs.JobService, ownEach, count(2)))
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "db")
 	p := w.process(w.eval("db"))
-	made := jobvolumes.Changes(w.s.Read(), w.s.Read(), j, p)
+	made := csi.JobVolumeChanges(w.s.Read(), w.s.Read(), j, p)
 	if len(made) != 2 || made[1].ID != "db.g.data[ALLOC]" || made[1].Change != structs.VolumeCreate {
 		t.Errorf("the plan makes %+v", made)
 	}
@@ -206,7 +205,7 @@ func TestAllocVolume_IsShownByThePlanOfItsJob(t *testing.T) {
 	before := w.s.Read()
 	w.job(aJob("db", structs.JobService, ownEach, count(1)))
 	p = w.process(w.eval("db"))
-	gone := jobvolumes.Changes(before, w.s.Read(), j, p)
+	gone := csi.JobVolumeChanges(before, w.s.Read(), j, p)
 	if len(gone) != 1 || gone[0].Change != structs.VolumeDelete ||
 		csi.Volume(before, structs.DefaultNamespace, gone[0].ID).AllocID != p.Stop[0].AllocID {
 		t.Errorf("the plan changes %+v", gone)
@@ -221,7 +220,7 @@ func TestAllocVolume_KeepsNoRowOfItsJob(t *testing.T) {
 	w.ownHappens("made", w.allocs("db")[0])
 	w.ownHappens("stop", w.allocs("db")[0])
 	j := schema.Jobs.Get(w.s.Read(), structs.DefaultNamespace, "db")
-	if jobvolumes.Keep(w.s.Read(), j) {
+	if csi.KeepsJob(w.s.Read(), j) {
 		t.Error("the row of the job stays for the volume of an allocation")
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/structs"
 )
 
@@ -26,7 +25,7 @@ func (w *fixture) runTwo() (names []string) {
 // volumeNames returns the names at the plugin of the volumes of a job, by volume ID.
 func (w *fixture) volumeNames(job string) (names []string) {
 	w.t.Helper()
-	for v := range jobvolumes.OfJob(w.s.Read(), structs.DefaultNamespace, job) {
+	for v := range csi.VolumesOfJob(w.s.Read(), structs.DefaultNamespace, job) {
 		names = append(names, v.Name)
 	}
 	return names

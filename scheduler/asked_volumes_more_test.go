@@ -6,7 +6,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -256,13 +255,13 @@ func TestAskedVolume_IsComparedWithNoIndex(t *testing.T) {
 	w.made("db.g.data[1]")
 	w.purge()
 	j := aJob("db", structs.JobService, asks(gib, true))
-	if got := jobvolumes.Warning(w.s.Read(), j); !strings.Contains(got, "volume db.g.data[0], which") {
+	if got := csi.JobVolumeWarning(w.s.Read(), j); !strings.Contains(got, "volume db.g.data[0], which") {
 		t.Errorf("got %q, want the volume of the only allocation", got)
 	}
 	j = aJob("db", structs.JobService, asks(gib, true), count(1<<50), func(j *structs.Job) {
 		j.TaskGroups[0].Name = "h"
 	})
-	if got := jobvolumes.Warning(w.s.Read(), j); got != "" {
+	if got := csi.JobVolumeWarning(w.s.Read(), j); got != "" {
 		t.Errorf("got %q, want none: the job uses other volumes", got)
 	}
 }

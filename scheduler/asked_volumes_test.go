@@ -9,7 +9,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -88,7 +87,7 @@ func wantConflict(t *testing.T, what string, err error, text string) {
 // volumes describes the volumes of the job "db": ID, state, required zone and size.
 func (w *fixture) volumes() (all []string) {
 	w.t.Helper()
-	for v := range jobvolumes.OfJob(w.s.Read(), structs.DefaultNamespace, "db") {
+	for v := range csi.VolumesOfJob(w.s.Read(), structs.DefaultNamespace, "db") {
 		place := "anywhere"
 		if v.RequestedTopologies != nil {
 			place = storage.TopologyText(v.RequestedTopologies.Required[0])

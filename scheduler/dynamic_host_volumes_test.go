@@ -8,7 +8,6 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -337,7 +336,7 @@ func TestSticky_StoppedJobFindsItsVolumeAgain(t *testing.T) {
 	w.hostVolume("n1", "data")
 	stop(false)
 	w.wantClaims("data@n2: -")
-	if !jobvolumes.Keep(w.s.Read(), state.Job(w.s.Read(), structs.DefaultNamespace, "a")) {
+	if !csi.KeepsJob(w.s.Read(), state.Job(w.s.Read(), structs.DefaultNamespace, "a")) {
 		t.Error("a stopped job with a claim is deleted as garbage")
 	}
 	w.job(aJob("a", structs.JobService, hostVolume("", false), stickyHost))

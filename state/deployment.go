@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -355,7 +355,7 @@ func wayBack(tx *WriteTx, j *structs.Job) (target *structs.Job, note string) {
 	}
 
 	// The volumes that exist stay as they are. The entry of a plan makes those that are missing.
-	err := jobvolumes.CheckReturn(tx, target)
+	err := csi.CheckJobVolumesReturn(tx, target)
 	if err != nil {
 		return nil, structs.DeploymentStableHasNoVolumes + structs.Cut(err.Error(), structs.MaxReason)
 	}

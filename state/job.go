@@ -9,7 +9,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -167,7 +166,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		j = old
 	}
 
-	err = jobvolumes.Follow(tx, j, p.Now)
+	err = csi.FollowJob(tx, j, p.Now)
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job)
 		err = namespace.CheckJob(tx, j)
 	}
 	if err == nil {
-		err = jobvolumes.Check(tx, j)
+		err = csi.CheckJobVolumes(tx, j)
 	}
 	if err != nil || old == nil {
 		return err
@@ -358,7 +357,7 @@ func deleteJob(tx *WriteTx, j *structs.Job, now int64) {
 	dropSchedule(tx, j)
 	dropScalingEvents(tx, j)
 	schema.Jobs.Delete(tx, j)
-	jobvolumes.Purge(tx, j, now)
+	csi.PurgeJobVolumes(tx, j, now)
 	csi.DropHostClaimsOfJob(tx, j)
 	pruneVersions(tx, j.Namespace, j.ID)
 }

@@ -6,7 +6,7 @@ import (
 	"berth/internal/codec"
 	"berth/state/check"
 	"berth/state/clustertime"
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -165,7 +165,7 @@ func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
 		return err
 	}
 	j := revertJob(tx, current, version, p.Now)
-	err = jobvolumes.Follow(tx, j, p.Now)
+	err = csi.FollowJob(tx, j, p.Now)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 		err = namespace.CheckJob(tx, version)
 	}
 	if err == nil {
-		err = jobvolumes.Check(tx, version)
+		err = csi.CheckJobVolumes(tx, version)
 	}
 
 	return current, version, err

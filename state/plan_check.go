@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -106,7 +105,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 	}
 
 	group := job.Group(a.TaskGroup)
-	why := cmp.Or(jobvolumes.Rejection(c, job, a), csi.HostClaimRejection(c, group, a, c.stopped))
+	why := cmp.Or(csi.JobVolumeRejection(c, job, a), csi.HostClaimRejection(c, group, a, c.stopped))
 	if why != "" {
 		return why
 	}
@@ -126,7 +125,7 @@ func (c *planCheck) quotaRejection(
 	for _, a := range place {
 		job := c.jobOf(a)
 		change.Place(a, job.Group(a.TaskGroup).Ask)
-		for _, v := range jobvolumes.New(c, job, a) {
+		for _, v := range csi.NewJobVolumes(c, job, a) {
 			change.AddVolume(v)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/structs"
 	"berth/structs/storage"
@@ -59,7 +58,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 	for _, a := range place {
 		linkPrevious(tx, a)
 		csi.TakeHostClaims(tx, a)
-		err := jobvolumes.Make(tx, c.jobOf(a), a, c.plan.Now)
+		err := csi.MakeJobVolumes(tx, c.jobOf(a), a, c.plan.Now)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 package state
 
 import (
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -92,5 +92,5 @@ func reapableJob(tx Reader, j *structs.Job) bool {
 	return j.Status == structs.JobDead &&
 		!schema.AllocsByJob.Has(tx, j.Namespace, j.ID) &&
 		!schema.EvalsByJob.Has(tx, j.Namespace, j.ID) &&
-		!jobvolumes.Keep(tx, j)
+		!csi.KeepsJob(tx, j)
 }

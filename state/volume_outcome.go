@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -23,7 +22,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 		return nil
 	}
 	if p.Op == "create" && v.State == structs.VolumeReady {
-		jobvolumes.Grow(tx, v, p.Now)
+		csi.GrowJobVolume(tx, v, p.Now)
 	}
 
 	full := v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted

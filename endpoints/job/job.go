@@ -13,7 +13,6 @@ import (
 	"berth/internal/keylock"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/state/namespace"
 	"berth/state/trust"
 	"berth/state/volumesecrets"
@@ -89,7 +88,7 @@ func (j Jobs) registerFor(
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
 		boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job), namespace.QuotaWarning(tx, job),
-		jobvolumes.Warning(tx, job))
+		csi.JobVolumeWarning(tx, job))
 	return index, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"berth/scheduler"
 	"berth/scheduler/change"
 	"berth/state"
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/trust"
 	"berth/structs"
@@ -60,7 +60,7 @@ func (j Jobs) Plan(
 
 	resp.Warnings = joinWarnings(field.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), trust.Warning(tx, job),
-		namespace.QuotaWarning(tx, job), jobvolumes.Warning(tx, job), ruled)
+		namespace.QuotaWarning(tx, job), csi.JobVolumeWarning(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(j.Now())
 	}
@@ -113,7 +113,7 @@ func (j Jobs) preview(
 
 	resp.Annotations.DesiredTGUpdates = preview.Desired
 	resp.Annotations.PreemptedAllocs = preview.Preempted
-	resp.Annotations.Volumes = jobvolumes.Changes(tx, draft, state.Job(draft, job.Namespace, eval.JobID),
+	resp.Annotations.Volumes = csi.JobVolumeChanges(tx, draft, state.Job(draft, job.Namespace, eval.JobID),
 		preview.Plan)
 	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
 	// Evaluations of a child are of no job that exists.

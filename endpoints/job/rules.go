@@ -5,7 +5,7 @@ import (
 
 	"berth/internal/admit"
 	"berth/state"
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -14,7 +14,7 @@ import (
 // yet. Of each request it is that of the first allocation: the others differ by their IDs.
 func (j Jobs) decide(ctx context.Context, tx *state.ReadTx, job *structs.Job) (admit.Verdict, error) {
 	objects := []admit.Input{admit.OfJob(job, state.Job(tx, job.Namespace, job.ID))}
-	for _, v := range jobvolumes.Firsts(tx, job) {
+	for _, v := range csi.FirstJobVolumes(tx, job) {
 		objects = append(objects, admit.OfVolume(v, nil))
 	}
 	return j.Admit(ctx, tx, objects...)

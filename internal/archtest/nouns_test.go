@@ -18,7 +18,7 @@ var nounAreas = []string{"structs", "state", "endpoints", "api", "cli"}
 var areaWords = map[string][]string{
 	"structs": {"access", "capacity", "cluster", "defaults", "field", "jobaction", "jobdiff", "nodecalls",
 		"report", "semver", "storage", "taskfiles", "validate"},
-	"state": {"access", "check", "csi", "lifecycle", "redaction", "schema", "sharing", "trust",
+	"state": {"check", "csi", "redaction", "schema", "sharing", "trust",
 		"volumesecrets"},
 	"endpoints": {"access", "audit", "cluster", "core", "csi", "injection", "query", "release", "rights"},
 	"api":       {"access", "agents", "events", "jobs", "nouns", "transport", "volumes"},
@@ -27,7 +27,7 @@ var areaWords = map[string][]string{
 
 // namesToCome are packages that still have another name, or are no noun of their own. The list only shrinks.
 var namesToCome = []string{
-	"state/blocked", "state/jobvolumes",
+	"state/blocked",
 }
 
 // emptyNames say nothing about what is in a package.

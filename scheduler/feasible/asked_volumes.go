@@ -6,7 +6,6 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/quota"
 )
@@ -14,7 +13,7 @@ import (
 // findAsked looks up a volume that the job asks for, and the row to create if it does not exist.
 func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 	job := &structs.Job{Namespace: p.Namespace, ID: p.Eval.JobID}
-	v, makes, err := jobvolumes.Find(p, job, jobvolumes.Of{VolumeRequest: r, Index: index})
+	v, makes, err := csi.FindJobVolume(p, job, csi.JobVolume{VolumeRequest: r, Index: index})
 	u.Volume = v
 	u.makes = makes
 	u.request = r

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/jobvolumes"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -71,7 +71,7 @@ func (w *cloudWorld) checkPlace(v *structs.CSIVolume, made *cloudVolume) {
 }
 
 func (w *cloudWorld) volumesOf(job string) []*structs.CSIVolume {
-	return slices.Collect(jobvolumes.OfJob(w.Store.Read(), structs.DefaultNamespace, job))
+	return slices.Collect(csi.VolumesOfJob(w.Store.Read(), structs.DefaultNamespace, job))
 }
 
 // The calm after the faults is longer than the time after which a full place is tried again.

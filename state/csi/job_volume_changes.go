@@ -1,4 +1,4 @@
-package jobvolumes
+package csi
 
 import (
 	"cmp"
@@ -7,15 +7,14 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// Changes returns the effects of a plan on the volumes that a job asks for, by ID. before is the state
-// without the registration of the job, after the one with it. A job without a
+// JobVolumeChanges returns the effects of a plan on the volumes that a job asks for, by ID. before is the
+// state without the registration of the job, after the one with it. A job without a
 // change has an empty plan.
-func Changes(
+func JobVolumeChanges(
 	before, after mvcc.Reader, j *structs.Job, plan *structs.Plan,
 ) []*structs.VolumeChange {
 	var changes []*structs.VolumeChange
@@ -30,7 +29,7 @@ func Changes(
 
 	seen := map[string]bool{} // several allocations may share a volume
 	for _, a := range plan.Place {
-		for _, v := range New(after, j, a) {
+		for _, v := range NewJobVolumes(after, j, a) {
 			if v.AllocID != "" { // the allocation of the plan that is applied has another ID
 				v.ID = v.ID[:strings.LastIndexByte(v.ID, '[')] + "[ALLOC]"
 				add(v, structs.VolumeCreate)
@@ -44,21 +43,21 @@ func Changes(
 	}
 
 	known := schema.Jobs.Has(before, j.Namespace, j.ID)
-	requests := requestsOf(j)
+	requests := jobRequestsOf(j)
 	for _, stop := range plan.Stop {
-		for v := range OfJob(before, j.Namespace, j.ID) {
+		for v := range VolumesOfJob(before, j.Namespace, j.ID) {
 			if v.AllocID != "" && v.AllocID == stop.AllocID {
 				add(v, structs.VolumeDelete)
 			}
 		}
 	}
-	for v := range ofJob(after, j.Namespace, j.ID) {
-		old := csi.Volume(before, v.Namespace, v.ID)
+	for v := range ownVolumesOfJob(after, j.Namespace, j.ID) {
+		old := Volume(before, v.Namespace, v.ID)
 		switch {
 		case seen[v.ID]:
 		case old == nil:
 			add(v, structs.VolumeCreate) // with the job itself
-		case !isUsed(requests, v):
+		case !isRequested(requests, v):
 			add(v, structs.VolumeKeep)
 		case v.RequestedCapacityMin > old.RequestedCapacityMin:
 			add(v, structs.VolumeGrow)
@@ -71,25 +70,26 @@ func Changes(
 	return changes
 }
 
-// isUsed reports whether an allocation of a job uses a volume of it.
-func isUsed(requests map[string]request, v *structs.CSIVolume) bool {
-	r, index := requestOf(requests, v)
+// isRequested reports whether an allocation of a job uses a volume of it.
+func isRequested(requests map[string]jobRequest, v *structs.CSIVolume) bool {
+	r, index := jobRequestOf(requests, v)
 	return r.VolumeRequest != nil && r.PerAlloc == (index >= 0) && index < r.count
 }
 
 // manyAdopted is the number of volumes that a warning names.
 const manyAdopted = 3
 
-// Warning returns a warning that a new job gets volumes with the data of an earlier one, "" if it gets none.
-func Warning(tx mvcc.Reader, j *structs.Job) string {
-	requests := requestsOf(j)
+// JobVolumeWarning returns a warning that a new job gets volumes with the data of an earlier one, "" if it
+// gets none.
+func JobVolumeWarning(tx mvcc.Reader, j *structs.Job) string {
+	requests := jobRequestsOf(j)
 	if requests == nil || schema.Jobs.Has(tx, j.Namespace, j.ID) {
 		return ""
 	}
 
 	var names []string
-	for v := range ofJob(tx, j.Namespace, j.ID) {
-		if v.ExternalID != "" && isUsed(requests, v) {
+	for v := range ownVolumesOfJob(tx, j.Namespace, j.ID) {
+		if v.ExternalID != "" && isRequested(requests, v) {
 			names = append(names, v.ID)
 		}
 	}

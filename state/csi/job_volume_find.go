@@ -1,33 +1,35 @@
-package jobvolumes
+package csi
 
 import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-// Of is the allocation for which Find looks up a volume. An allocation that is not placed has no ID.
-type Of struct {
+// JobVolume is a volume block of a job for one of its allocations, whose volume FindJobVolume looks up. An
+// allocation that is not placed has no ID.
+type JobVolume struct {
 	*structs.VolumeRequest // it names a class
 	Index                  int
 	AllocID                string
 }
 
-// Find returns the volume of an allocation. makes is true if it does not exist, or could not be made: the row
-// is then the one to create, without a place and a name. The error is a conflict if another job, another
-// allocation or a person has the volume, or it has another class or other modes.
-func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes bool, err error) {
+// FindJobVolume returns the volume of an allocation. makes is true if it does not exist, or could not be
+// made: the row is then the one to create, without a place and a name. The error is a conflict if another
+// job, another allocation or a person has the volume, or it has another class or other modes.
+func FindJobVolume(
+	tx mvcc.Reader, j *structs.Job, r JobVolume,
+) (v *structs.CSIVolume, makes bool, err error) {
 	id := r.VolumeID(r.Index, r.AllocID)
-	old := csi.Volume(tx, j.Namespace, id)
+	old := Volume(tx, j.Namespace, id)
 	if r.Lifecycle == structs.LifecycleAlloc && r.AllocID == "" {
 		old = nil // the ID stands for all of them
 	}
 	if old != nil {
-		err = checkOwner(old, j, r)
-		if err != nil || !csi.NeverCreated(old) {
+		err = checkJobOwner(old, j, r)
+		if err != nil || !NeverCreated(old) {
 			return old, false, err
 		}
 	}
@@ -51,14 +53,14 @@ func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes boo
 		v.Name = old.Name
 		v.ExternalName = old.NameAtPlugin() // the plugin may know it (CSI spec, CreateVolume)
 	}
-	err = csi.CompleteVolume(tx, v, old, true)
+	err = CompleteVolume(tx, v, old, true)
 	if err == nil && old != nil {
-		err = csi.CheckRemake(v, old)
+		err = CheckRemake(v, old)
 	}
 	return v, true, err
 }
 
-func checkOwner(v *structs.CSIVolume, j *structs.Job, r Of) error {
+func checkJobOwner(v *structs.CSIVolume, j *structs.Job, r JobVolume) error {
 	switch {
 	// An ID has the first letters of that of its allocation. The next plan has an allocation with other ones.
 	case r.Lifecycle == structs.LifecycleAlloc && v.AllocID != r.AllocID:
@@ -69,10 +71,10 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r Of) error {
 	case v.JobID != j.ID:
 		return structs.Conflictf("volume %q belongs to job %q; group and volume block need other names",
 			v.ID, v.JobID)
-	case v.Class != r.Class && !csi.NeverCreated(v):
+	case v.Class != r.Class && !NeverCreated(v):
 		return structs.Conflictf("volume %q has the class %q, and the job asks for %q; the class of a volume "+
 			"cannot change: give the block another name, or delete the volume", v.ID, v.Class, r.Class)
-	case !csi.NeverCreated(v) && !v.Capable(r.Claim("", 0, "").Class()):
+	case !NeverCreated(v) && !v.Capable(r.Claim("", 0, "").Class()):
 		return structs.Conflictf("volume %q was not made for access_mode %s with attachment_mode %s, which the "+
 			"job asks for; the modes of a volume cannot change: give the block another name, or delete the volume",
 			v.ID, r.AccessMode, r.AttachmentMode)
@@ -80,10 +82,10 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r Of) error {
 	return nil
 }
 
-// checkPlace returns a conflict if the class of a new volume does not allow the place of a node: the class
-// may have changed since the plan.
-func checkPlace(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) error {
-	place := placeOf(tx, v, nodeID)
+// checkClassPlace returns a conflict if the class of a new volume does not allow the place of a node: the
+// class may have changed since the plan.
+func checkClassPlace(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) error {
+	place := nodePlaceOf(tx, v, nodeID)
 	if place == nil || v.RequestedTopologies == nil {
 		return nil
 	}
@@ -95,9 +97,9 @@ func checkPlace(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) error {
 		v.Class, v.ID, storage.TopologyText(place))
 }
 
-// placeOf returns the topology of a node for the plugin of a volume, nil for none.
-func placeOf(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) *structs.CSITopology {
-	half := csi.Instance(tx, v.PluginID, structs.CSIKindNode, nodeID)
+// nodePlaceOf returns the topology of a node for the plugin of a volume, nil for none.
+func nodePlaceOf(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) *structs.CSITopology {
+	half := Instance(tx, v.PluginID, structs.CSIKindNode, nodeID)
 	place := half.NodeReport().AccessibleTopology
 	if place == nil || len(place.Segments) == 0 {
 		return nil
@@ -105,10 +107,10 @@ func placeOf(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) *structs.CSITo
 	return place
 }
 
-// placeOn requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
+// placeOnNode requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
 // accessibility_requirements). A plugin without topologies has volumes that are reachable from everywhere.
-func placeOn(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
-	place := placeOf(tx, v, nodeID)
+func placeOnNode(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
+	place := nodePlaceOf(tx, v, nodeID)
 	if place == nil {
 		return
 	}
