@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admission"
@@ -93,8 +92,8 @@ func admissionFault(r *admission.Rule) error {
 }
 
 // checkAdmissionRules checks the invariants of the rules.
-func checkAdmissionRules(c *check.Report) {
-	check.Indexes(c, schema.AdmissionRules)
+func checkAdmissionRules(c *schema.Report) {
+	schema.CheckIndexes(c, schema.AdmissionRules)
 	for r := range AdmissionRules(c) {
 		c.Want(CheckAdmissionRule(r) == nil, "admission rule %q is not within its bounds", r.Name)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admission"
@@ -77,7 +76,7 @@ func TestAdmissionRules_AreStoredReplacedAndDeleted(t *testing.T) {
 }
 
 func admissionFaults(s *admissionStore) []string {
-	c := check.New(s.db.Read())
+	c := schema.NewReport(s.db.Read())
 	state.CheckAdmissionRules(c)
 	return c.Faults()
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"berth/state/blocked"
-	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
@@ -17,9 +16,9 @@ import (
 
 // Check reads the whole store and describes every violated invariant. A store that only this package has
 // changed has none. `berth operator check` runs it on a saved snapshot, and tests run it after every step.
-// After check.MostFaults violations it only counts, and the last line has the number.
+// After schema.MostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
-	c := check.New(tx)
+	c := schema.NewReport(tx)
 	checkAllIndexes(c)
 	csi.CheckClaims(c)
 	csi.CheckClaimQueues(c)
@@ -62,49 +61,49 @@ func Check(tx *ReadTx) []string {
 	return c.Faults()
 }
 
-func checkAllIndexes(c *check.Report) {
-	check.Indexes(c, schema.Nodes)
-	check.Indexes(c, schema.Plugins)
-	check.Indexes(c, schema.Instances)
-	check.Indexes(c, schema.PluginCounts)
-	check.Indexes(c, schema.Volumes)
-	check.Indexes(c, schema.Claims)
-	check.Indexes(c, schema.ClaimQueues)
-	check.Indexes(c, schema.Attachments)
-	check.Indexes(c, schema.Jobs)
-	check.Indexes(c, schema.JobVersions)
-	check.Indexes(c, schema.JobSubmissions)
-	check.Indexes(c, schema.Allocs)
-	check.Indexes(c, schema.Evals)
-	check.Indexes(c, schema.Unblocks)
-	check.Indexes(c, schema.SchedulerConfig)
-	check.Indexes(c, schema.Namespaces)
-	check.Indexes(c, schema.NodePools)
-	check.Indexes(c, schema.Deployments)
-	check.Indexes(c, schema.PeriodicLaunches)
-	check.Indexes(c, schema.ScalingEvents)
-	check.Indexes(c, schema.SITokens)
-	check.Indexes(c, schema.ClusterMetadata)
-	check.Indexes(c, schema.LeaseBounds)
-	check.Indexes(c, schema.AutopilotConfig)
-	check.Indexes(c, schema.ClusterTimes)
-	check.Indexes(c, schema.WrongClocks)
-	check.Indexes(c, schema.SecretsMarks)
-	check.Indexes(c, schema.FenceRuns)
-	check.Indexes(c, schema.FenceOrders)
-	check.Indexes(c, schema.FencePins)
-	check.Indexes(c, schema.RootKeys)
-	check.Indexes(c, schema.Variables)
-	check.Indexes(c, schema.Authorities)
-	check.Indexes(c, schema.JoinTokens)
-	check.Indexes(c, schema.Certificates)
-	check.Indexes(c, schema.Revocations)
+func checkAllIndexes(c *schema.Report) {
+	schema.CheckIndexes(c, schema.Nodes)
+	schema.CheckIndexes(c, schema.Plugins)
+	schema.CheckIndexes(c, schema.Instances)
+	schema.CheckIndexes(c, schema.PluginCounts)
+	schema.CheckIndexes(c, schema.Volumes)
+	schema.CheckIndexes(c, schema.Claims)
+	schema.CheckIndexes(c, schema.ClaimQueues)
+	schema.CheckIndexes(c, schema.Attachments)
+	schema.CheckIndexes(c, schema.Jobs)
+	schema.CheckIndexes(c, schema.JobVersions)
+	schema.CheckIndexes(c, schema.JobSubmissions)
+	schema.CheckIndexes(c, schema.Allocs)
+	schema.CheckIndexes(c, schema.Evals)
+	schema.CheckIndexes(c, schema.Unblocks)
+	schema.CheckIndexes(c, schema.SchedulerConfig)
+	schema.CheckIndexes(c, schema.Namespaces)
+	schema.CheckIndexes(c, schema.NodePools)
+	schema.CheckIndexes(c, schema.Deployments)
+	schema.CheckIndexes(c, schema.PeriodicLaunches)
+	schema.CheckIndexes(c, schema.ScalingEvents)
+	schema.CheckIndexes(c, schema.SITokens)
+	schema.CheckIndexes(c, schema.ClusterMetadata)
+	schema.CheckIndexes(c, schema.LeaseBounds)
+	schema.CheckIndexes(c, schema.AutopilotConfig)
+	schema.CheckIndexes(c, schema.ClusterTimes)
+	schema.CheckIndexes(c, schema.WrongClocks)
+	schema.CheckIndexes(c, schema.SecretsMarks)
+	schema.CheckIndexes(c, schema.FenceRuns)
+	schema.CheckIndexes(c, schema.FenceOrders)
+	schema.CheckIndexes(c, schema.FencePins)
+	schema.CheckIndexes(c, schema.RootKeys)
+	schema.CheckIndexes(c, schema.Variables)
+	schema.CheckIndexes(c, schema.Authorities)
+	schema.CheckIndexes(c, schema.JoinTokens)
+	schema.CheckIndexes(c, schema.Certificates)
+	schema.CheckIndexes(c, schema.Revocations)
 	checkAccessIndexes(c)
-	check.Indexes(c, schema.Quotas)
+	schema.CheckIndexes(c, schema.Quotas)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
-func checkPlugins(c *check.Report) {
+func checkPlugins(c *schema.Report) {
 	for p := range schema.Plugins.Scan(c) {
 		c.Want(csi.PluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
@@ -127,7 +126,7 @@ func checkPlugins(c *check.Report) {
 }
 
 // checkCounts checks that the stored counts equal the rows.
-func checkCounts(c *check.Report) {
+func checkCounts(c *schema.Report) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
@@ -150,12 +149,12 @@ func checkCounts(c *check.Report) {
 		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}
 
-	check.WantCounts(c, "instances and runs of plugin", found, kept)
+	schema.CheckCounts(c, "instances and runs of plugin", found, kept)
 }
 
 // checkAllocs checks that the references of an allocation exist: the version of its job while the row exists,
 // and its node until its end.
-func checkAllocs(c *check.Report) {
+func checkAllocs(c *schema.Report) {
 	for a := range schema.Allocs.Scan(c) {
 		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.Want(a.Resources != nil, "allocation %s: has no resources", a.ID)
@@ -173,7 +172,7 @@ func checkAllocs(c *check.Report) {
 
 // checkServices checks the instances of an allocation: they end with it, each is there once, and none is
 // newer than the row.
-func checkServices(c *check.Report, a *structs.Allocation) {
+func checkServices(c *schema.Report, a *structs.Allocation) {
 	c.Want(!a.ClientTerminal() || len(a.Services) == 0,
 		"allocation %s: it has ended and offers services", a.ID)
 	seen := map[string]bool{}
@@ -187,7 +186,7 @@ func checkServices(c *check.Report, a *structs.Allocation) {
 }
 
 // checkDevices checks that no device is given to two allocations that hold resources.
-func checkDevices(c *check.Report) {
+func checkDevices(c *schema.Report) {
 	uses := map[string]capacity.DeviceUse{} // by node
 	for a := range schema.Allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
@@ -202,7 +201,7 @@ func checkDevices(c *check.Report) {
 
 // checkEvals checks that a job has at most one blocked evaluation, and that none has missed an unblock,
 // because it would stay blocked for ever.
-func checkEvals(c *check.Report) {
+func checkEvals(c *schema.Report) {
 	waiting := map[structs.JobKey]string{}
 	for e := range schema.Evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
@@ -222,7 +221,7 @@ func checkEvals(c *check.Report) {
 
 // checkJobs checks that a job is also its newest stored version, and that its stored status is the one that
 // its allocations and evaluations give.
-func checkJobs(c *check.Report) {
+func checkJobs(c *schema.Report) {
 	for j := range schema.Jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.Want(v != nil && sameSpec(v, j),
@@ -237,14 +236,14 @@ func checkJobs(c *check.Report) {
 	}
 }
 
-func checkSchedulerConfig(c *check.Report) {
+func checkSchedulerConfig(c *schema.Report) {
 	for s := range schema.SchedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
 		c.Want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }
 
-func checkAutopilotConfig(c *check.Report) {
+func checkAutopilotConfig(c *schema.Report) {
 	for a := range schema.AutopilotConfig.Scan(c) {
 		err := validate.AutopilotConfig(a)
 		c.Want(err == nil, "the configuration of autopilot is invalid: %v", err)
@@ -252,14 +251,14 @@ func checkAutopilotConfig(c *check.Report) {
 }
 
 // checkNamespaces checks that each namespace with a row has a name.
-func checkNamespaces(c *check.Report) {
+func checkNamespaces(c *schema.Report) {
 	for n := range schema.Namespaces.Scan(c) {
 		c.Want(n.Name != "", "a namespace has no name")
 	}
 }
 
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
-func checkNodePools(c *check.Report) {
+func checkNodePools(c *schema.Report) {
 	for p := range schema.NodePools.Scan(c) {
 		c.Want(p.Name != "" && !cluster.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)

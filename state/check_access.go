@@ -2,21 +2,20 @@ package state
 
 import (
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 )
 
 // checkAccessIndexes checks the indexes of the tables of access control.
-func checkAccessIndexes(c *check.Report) {
-	check.Indexes(c, schema.ACLPolicies)
-	check.Indexes(c, schema.ACLRoles)
-	check.Indexes(c, schema.ACLTokens)
-	check.Indexes(c, schema.ACLBootstraps)
-	check.Indexes(c, schema.ACLModes)
-	check.Indexes(c, schema.ACLAuthMethods)
-	check.Indexes(c, schema.ACLBindingRules)
-	check.Indexes(c, schema.ACLLoginMarks)
-	check.Indexes(c, schema.ACLOneTimeTokens)
+func checkAccessIndexes(c *schema.Report) {
+	schema.CheckIndexes(c, schema.ACLPolicies)
+	schema.CheckIndexes(c, schema.ACLRoles)
+	schema.CheckIndexes(c, schema.ACLTokens)
+	schema.CheckIndexes(c, schema.ACLBootstraps)
+	schema.CheckIndexes(c, schema.ACLModes)
+	schema.CheckIndexes(c, schema.ACLAuthMethods)
+	schema.CheckIndexes(c, schema.ACLBindingRules)
+	schema.CheckIndexes(c, schema.ACLLoginMarks)
+	schema.CheckIndexes(c, schema.ACLOneTimeTokens)
 }
 
 // countMethodTokens counts the tokens of all auth methods after a snapshot file was loaded.
@@ -39,10 +38,10 @@ func tokensByMethod(tx mvcc.Reader) map[string]int {
 }
 
 // checkMethodTokens checks that each auth method has the number of its tokens.
-func checkMethodTokens(c *check.Report) {
+func checkMethodTokens(c *schema.Report) {
 	kept := map[string]int{}
 	for row := range schema.ACLMethodTokens.Scan(c) {
 		kept[row.Method] = row.Tokens
 	}
-	check.WantCounts(c, "tokens of auth method", tokensByMethod(c), kept)
+	schema.CheckCounts(c, "tokens of auth method", tokensByMethod(c), kept)
 }

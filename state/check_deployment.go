@@ -3,14 +3,13 @@ package state
 import (
 	"fmt"
 
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // checkDeployments checks that an active deployment is the only one of its job and of the current version,
 // and that its counts equal its allocations.
-func checkDeployments(c *check.Report) {
+func checkDeployments(c *schema.Report) {
 	counted := map[string]*structs.Deployment{}
 	of := map[structs.JobKey]string{}
 	for d := range schema.ActiveDeployments.Scan(c) {

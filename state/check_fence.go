@@ -3,14 +3,13 @@ package state
 import (
 	"fmt"
 
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs/cluster"
 )
 
 // checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an
 // order or a run that has not ended, and both are of its epoch.
-func checkFences(c *check.Report) {
+func checkFences(c *schema.Report) {
 	running := map[string]int{}
 	ended := map[string]int{}
 	for r := range schema.FenceRuns.Scan(c) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -161,17 +160,17 @@ func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
 	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
-		for i := range check.MostFaults + 6 {
+		for i := range schema.MostFaults + 6 {
 			schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
 		}
 		return nil
 	})
 	faults := Check(w.s.Read())
-	if len(faults) != check.MostFaults+1 || faults[check.MostFaults] != "and 7 more" {
+	if len(faults) != schema.MostFaults+1 || faults[schema.MostFaults] != "and 7 more" {
 		t.Errorf("got %d lines, the last is %q", len(faults), faults[len(faults)-1])
 	}
 	for _, fault := range faults {
-		if len(fault) > check.MostFaultBytes+len("…") {
+		if len(fault) > schema.MostFaultBytes+len("…") {
 			t.Errorf("a fault has %d bytes", len(fault))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/state/check"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -91,7 +90,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 }
 
 func checkComputed(t *rapid.T, s *Store) {
-	c := check.New(s.Read())
+	c := schema.NewReport(s.Read())
 	checkNodeUses(c)
 	checkEvalAllocs(c)
 	namespace.CheckQuotaUses(c)

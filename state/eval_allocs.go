@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -52,7 +51,7 @@ func countEach(tx mvcc.Reader) map[schema.PlacedBy]int {
 }
 
 // checkEvalAllocs checks that each evaluation has the number of its allocations.
-func checkEvalAllocs(c *check.Report) {
+func checkEvalAllocs(c *schema.Report) {
 	counted := map[string]int{}
 	for by, n := range countEach(c) {
 		counted[fmt.Sprint(by)] = n
@@ -61,5 +60,5 @@ func checkEvalAllocs(c *check.Report) {
 	for row := range schema.EvalAllocs.Scan(c) {
 		kept[fmt.Sprint(row.PlacedBy)] = row.Allocs
 	}
-	check.WantCounts(c, "allocations of evaluation", counted, kept)
+	schema.CheckCounts(c, "allocations of evaluation", counted, kept)
 }

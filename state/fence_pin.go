@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
@@ -168,7 +167,7 @@ func keepFencePins(tx *WriteTx, before Reader) {
 }
 
 // checkFencePins checks that each pin is of a name or of a registered node.
-func checkFencePins(c *check.Report) {
+func checkFencePins(c *schema.Report) {
 	for p := range schema.FencePins.Scan(c) {
 		subject := fmt.Sprintf("pin %q of the %s %s", p.Name, p.Kind, p.Key)
 		c.Want(cluster.IsFencePinName(p.Name) && cluster.IsFencePinValue(p.Value), "%s: %q is no value", subject,

@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"berth/internal/codec"
-	"berth/state/check"
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/namespace"
@@ -206,7 +205,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 }
 
 // checkSchedules checks that exactly the jobs with a schedule have a last launch.
-func checkSchedules(c *check.Report) {
+func checkSchedules(c *schema.Report) {
 	for l := range schema.PeriodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)
 		c.Want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)

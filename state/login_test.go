@@ -7,7 +7,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -73,7 +72,7 @@ func TestTokens_AreCountedByTheirMethods(t *testing.T) {
 	doACL(s, state.AuthMethodPut, &access.AuthMethodChange{Method: authMethod("ci")})
 	count := func(want int) {
 		t.Helper()
-		c := check.New(s.db.Read())
+		c := schema.NewReport(s.db.Read())
 		state.CheckMethodTokens(c)
 		if faults := c.Faults(); faults != nil {
 			t.Error(faults)

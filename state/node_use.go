@@ -1,7 +1,6 @@
 package state
 
 import (
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -33,12 +32,12 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *capacity
 }
 
 // checkNodeUses checks that the use of each node is the sum over its allocations.
-func checkNodeUses(c *check.Report) {
+func checkNodeUses(c *schema.Report) {
 	counted := map[string]capacity.NodeUse{}
 	kept := map[string]capacity.NodeUse{}
 	for a := range schema.Allocs.Scan(c) {
 		counted[a.NodeID] = counted[a.NodeID].Plus(capacity.NodeUseOf(a))
 		kept[a.NodeID] = UseOfNode(c, a.NodeID)
 	}
-	check.WantCounts(c, "use of node", counted, kept)
+	schema.CheckCounts(c, "use of node", counted, kept)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -28,7 +27,7 @@ func byCreation(a, b *structs.Allocation) int {
 
 // checkPorts checks that only the newest of the allocations with one port of a node is to run: the others
 // were stopped, and their node has not reported their end.
-func checkPorts(c *check.Report) {
+func checkPorts(c *schema.Report) {
 	uses := map[string]capacity.PortUse{} // by node
 	all := slices.SortedFunc(schema.AllocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {

@@ -3,7 +3,6 @@ package state
 import (
 	"iter"
 
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -70,7 +69,7 @@ func dropScalingEvents(tx *WriteTx, j *structs.Job) {
 }
 
 // checkScalingEvents checks that events belong to a job, and that each group has a bounded number of them.
-func checkScalingEvents(c *check.Report) {
+func checkScalingEvents(c *schema.Report) {
 	for row := range schema.ScalingEvents.Scan(c) {
 		c.Want(Job(c, row.Namespace, row.JobID) != nil,
 			"scaling events of group %q: job %s/%s is gone", row.Group, row.Namespace, row.JobID)

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"strings"
 
-	"berth/state/check"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -209,7 +208,7 @@ func VariableLockExpire(tx *WriteTx, p *access.VariableExpiry) error {
 }
 
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
-func checkVariables(c *check.Report) {
+func checkVariables(c *schema.Report) {
 	for v := range schema.Variables.Scan(c) {
 		name := access.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // CheckClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting
 // claim may still start. A granted claim conflicts with no other, and its attachment fits it.
-func CheckClaims(c *check.Report) {
+func CheckClaims(c *schema.Report) {
 	granted := grantedClasses{}
 	for cl := range schema.Claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
@@ -58,7 +57,7 @@ func CheckClaims(c *check.Report) {
 type grantedClasses map[VolumeKey]map[structs.ClaimClass]*structs.CSIClaim
 
 // checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
-func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
+func checkGrantedClaim(c *schema.Report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
 	key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 	for k, other := range granted[key] {
 		c.Want(!k.Conflicts(cl.Class()),
@@ -88,7 +87,7 @@ func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedCla
 
 // CheckClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be
 // granted.
-func CheckClaimQueues(c *check.Report) {
+func CheckClaimQueues(c *schema.Report) {
 	found := map[string]int{}
 	for cl := range schema.Claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
@@ -108,7 +107,7 @@ func CheckClaimQueues(c *check.Report) {
 		}
 	}
 
-	check.WantCounts(c, "claims of volume", found, kept)
+	schema.CheckCounts(c, "claims of volume", found, kept)
 
 	// Grantable walks the whole queue of a volume, so each volume is checked once.
 	seen := map[VolumeKey]bool{}
@@ -128,7 +127,7 @@ func CheckClaimQueues(c *check.Report) {
 
 // CheckAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the
 // others, and that a volume for a single node has at most one.
-func CheckAttachments(c *check.Report) {
+func CheckAttachments(c *schema.Report) {
 	single := map[VolumeKey]bool{}
 	count := map[VolumeKey]int{}
 	for a := range schema.Attachments.Scan(c) {
@@ -170,7 +169,7 @@ func CheckAttachments(c *check.Report) {
 
 // CheckVolumes checks that no two volumes are the same one of a plugin, that each has a known state, and that
 // none with claims is being deleted.
-func CheckVolumes(c *check.Report) {
+func CheckVolumes(c *schema.Report) {
 	external := map[[2]string]string{}
 	for v := range schema.Volumes.Scan(c) {
 		if v.ExternalID != "" {
@@ -201,7 +200,7 @@ func CheckVolumes(c *check.Report) {
 }
 
 // checkAllocVolume checks that the volume of an allocation that has ended is on its way out.
-func checkAllocVolume(c *check.Report, v *structs.CSIVolume) {
+func checkAllocVolume(c *schema.Report, v *structs.CSIVolume) {
 	if v.AllocID == "" {
 		return
 	}
@@ -214,7 +213,7 @@ func checkAllocVolume(c *check.Report, v *structs.CSIVolume) {
 }
 
 // CheckInstances checks that each instance has a node whose row names it.
-func CheckInstances(c *check.Report) {
+func CheckInstances(c *schema.Report) {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range schema.Instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
@@ -243,8 +242,8 @@ func CheckInstances(c *check.Report) {
 }
 
 // CheckPluginConfigs checks that each row has a setting.
-func CheckPluginConfigs(c *check.Report) {
-	check.Indexes(c, schema.PluginConfigs)
+func CheckPluginConfigs(c *schema.Report) {
+	schema.CheckIndexes(c, schema.PluginConfigs)
 	for p := range schema.PluginConfigs.Scan(c) {
 		c.Want(!p.AreDefaults(), "the settings of plugin %s are the defaults", p.ID)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -205,8 +204,8 @@ func CheckVolumeClass(tx mvcc.Reader, v *structs.CSIVolume) error {
 }
 
 // CheckClasses checks that at most one class is the default, and that volumes agree with their classes.
-func CheckClasses(c *check.Report) {
-	check.Indexes(c, schema.VolumeClasses)
+func CheckClasses(c *schema.Report) {
+	schema.CheckIndexes(c, schema.VolumeClasses)
 	defaults := 0
 	for row := range Classes(c) {
 		if row.Default {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -124,9 +123,9 @@ func ForgetDrifts(tx *mvcc.WriteTx, pluginID string) {
 }
 
 // CheckDrifts checks that the plugins of the rows exist, and the bound on the rows.
-func CheckDrifts(c *check.Report) {
-	check.Indexes(c, schema.Drifts)
-	check.Indexes(c, schema.DriftSummaries)
+func CheckDrifts(c *schema.Report) {
+	schema.CheckIndexes(c, schema.Drifts)
+	schema.CheckIndexes(c, schema.DriftSummaries)
 	rows := map[string]int{}
 	for d := range schema.Drifts.Scan(c) {
 		rows[d.PluginID]++

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -95,8 +94,8 @@ func ForgetHealth(tx *mvcc.WriteTx, pluginID string) {
 }
 
 // CheckHealth checks that the plugins of the rows exist, and the bound on the rows.
-func CheckHealth(c *check.Report) {
-	check.Indexes(c, schema.Health)
+func CheckHealth(c *schema.Report) {
+	schema.CheckIndexes(c, schema.Health)
 	rows := map[string]int{}
 	for h := range schema.Health.Scan(c) {
 		rows[h.PluginID]++

@@ -1,7 +1,6 @@
 package csi
 
 import (
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
@@ -9,8 +8,8 @@ import (
 
 // CheckHostClaims checks the claims: each has its job and a host volume of its name, no volume has too many,
 // and no claim serves two live allocations.
-func CheckHostClaims(c *check.Report) {
-	check.Indexes(c, schema.HostClaims)
+func CheckHostClaims(c *schema.Report) {
+	schema.CheckIndexes(c, schema.HostClaims)
 	for row := range schema.HostClaims.Scan(c) {
 		v := schema.Volumes.Get(c, row.Namespace, row.VolumeID)
 		name := "sticky claim " + row.ID
@@ -36,7 +35,7 @@ func CheckHostClaims(c *check.Report) {
 }
 
 // checkHostVolume checks the number of the claims of a volume, at the first of them.
-func checkHostVolume(c *check.Report, row *storage.TaskGroupHostVolumeClaim) {
+func checkHostVolume(c *schema.Report, row *storage.TaskGroupHostVolumeClaim) {
 	n := 0
 	for other := range schema.HostClaimsByVolume.Scan(c, row.Namespace, row.VolumeID) {
 		if n == 0 && other.ID != row.ID {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -58,8 +57,8 @@ func NodeLeaseSet(tx *mvcc.WriteTx, p *cluster.NodeLeaseRequest) error {
 }
 
 // CheckNodeLeases checks that every longer lease has its node.
-func CheckNodeLeases(c *check.Report) {
-	check.Indexes(c, schema.NodeLeases)
+func CheckNodeLeases(c *schema.Report) {
+	schema.CheckIndexes(c, schema.NodeLeases)
 	for l := range NodeLeases(c) {
 		c.Want(schema.Nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}

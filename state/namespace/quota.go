@@ -8,7 +8,6 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -163,7 +162,7 @@ func CountQuotaUses(tx *mvcc.LoadTx) {
 }
 
 // CheckQuotaUses checks that the use of each namespace with a quota is the sum over its rows.
-func CheckQuotaUses(c *check.Report) {
+func CheckQuotaUses(c *schema.Report) {
 	counted := map[string]string{}
 	for n := range schema.Namespaces.Scan(c) {
 		if n.Quota != "" {
@@ -174,11 +173,11 @@ func CheckQuotaUses(c *check.Report) {
 	for use := range schema.QuotaUses.Scan(c) {
 		kept[use.Namespace] = use.Quota + " " + fmt.Sprint(use.Amounts)
 	}
-	check.WantCounts(c, "use of namespace", counted, kept)
+	schema.CheckCounts(c, "use of namespace", counted, kept)
 }
 
 // CheckQuotas checks that each quota is valid, and that those that namespaces name exist.
-func CheckQuotas(c *check.Report) {
+func CheckQuotas(c *schema.Report) {
 	for s := range schema.Quotas.Scan(c) {
 		err := s.Validate()
 		c.Want(err == nil, "quota %s is invalid: %v", s.Name, err)

@@ -3,7 +3,8 @@
 // nothing else does: the invariants between rows are those of the functions of package state and of the
 // packages below it.
 //
-// Here are also the parts of keys that readers of an index need, and the topics that a loop of the leader
-// can follow. The package has no rule on the contents of rows, except that it counts the allocations of
-// evaluations when an allocation changes.
+// Here are also the parts of keys that readers of an index need, the topics that a loop of the leader can
+// follow, and the Report of violated invariants: a check of rows is a function that takes a Report. It stands
+// in the package of the rows that it checks, and state.Check lists all. The package has no rule on the
+// contents of rows, except that it counts the allocations of evaluations when an allocation changes.
 package schema

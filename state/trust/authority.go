@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
@@ -203,7 +202,7 @@ func AuthoritiesForget(tx *mvcc.WriteTx, keyID string) {
 }
 
 // checkAuthorities checks the authorities.
-func checkAuthorities(c *check.Report) {
+func checkAuthorities(c *schema.Report) {
 	active := 0
 	for a := range schema.Authorities.Scan(c) {
 		if a.RetireTime == 0 {

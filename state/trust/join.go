@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
@@ -244,7 +243,7 @@ func forgetCertificates(tx *mvcc.WriteTx, now int64) {
 }
 
 // CheckJoins checks the authorities, the join tokens and the certificates of machines.
-func CheckJoins(c *check.Report) {
+func CheckJoins(c *schema.Report) {
 	checkAuthorities(c)
 	for t := range schema.JoinTokens.Scan(c) {
 		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",

@@ -8,7 +8,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/internal/pki"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -151,7 +150,7 @@ func KeepRevocations(tx *mvcc.WriteTx, before mvcc.Reader) {
 }
 
 // checkRevocations checks the revocations.
-func checkRevocations(c *check.Report) {
+func checkRevocations(c *schema.Report) {
 	for r := range schema.Revocations.Scan(c) {
 		id := cluster.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -186,7 +185,7 @@ func checkUnused(tx mvcc.Reader, k *cluster.RootKey) error {
 }
 
 // CheckRootKeys checks the states of the keys, and that at most one is active.
-func CheckRootKeys(c *check.Report) {
+func CheckRootKeys(c *schema.Report) {
 	active := 0
 	states := []string{cluster.RootKeyActive, cluster.RootKeyInactive, cluster.RootKeyRekeying}
 	for k := range RootKeys(c) {

@@ -7,7 +7,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -145,7 +144,7 @@ func Reseal(tx *mvcc.WriteTx, p *cluster.ResealRequest) error {
 }
 
 // CheckSealedValues checks that the root key of each sealed value is there.
-func CheckSealedValues(c *check.Report) {
+func CheckSealedValues(c *schema.Report) {
 	for v := range SealedValues(c) {
 		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)

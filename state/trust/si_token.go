@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -139,7 +138,7 @@ func KeepSITokens(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 }
 
 // CheckSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
-func CheckSITokens(c *check.Report) {
+func CheckSITokens(c *schema.Report) {
 	for t := range schema.SITokens.Scan(c) {
 		a := schema.Allocs.Get(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,

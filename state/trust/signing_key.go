@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
@@ -121,8 +120,8 @@ func SigningKeyRemove(tx *mvcc.WriteTx, p *access.KeyRemoveRequest) error {
 }
 
 // CheckSigningKeys checks the states of the keys, and that at most one of each algorithm signs.
-func CheckSigningKeys(c *check.Report) {
-	check.Indexes(c, schema.SigningKeys)
+func CheckSigningKeys(c *schema.Report) {
+	schema.CheckIndexes(c, schema.SigningKeys)
 	signs := map[string]int{}
 	for k := range SigningKeys(c) {
 		c.Want(k.Private != nil && len(k.PublicKey) > 0, "signing key %s: a part is missing", k.KeyID)

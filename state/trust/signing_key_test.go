@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -40,7 +39,7 @@ func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	report := check.New(s.db.Read())
+	report := schema.NewReport(s.db.Read())
 	trust.CheckSigningKeys(report)
 	for _, fault := range report.Faults() {
 		s.t.Error(fault)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -140,8 +139,8 @@ func recordGroupUndeleted(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage
 
 // CheckGroups checks the invariants of the rows: a group and its members name each other and have one state,
 // and a group that is cut has its ID and those of all members.
-func CheckGroups(c *check.Report) {
-	check.Indexes(c, schema.SnapshotGroups)
+func CheckGroups(c *schema.Report) {
+	schema.CheckIndexes(c, schema.SnapshotGroups)
 	for g := range schema.SnapshotGroups.Scan(c) {
 		title := g.Namespace + "/" + g.Name
 		members := Members(c, g)

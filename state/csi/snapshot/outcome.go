@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -119,8 +118,8 @@ func recordUndeleted(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.Sna
 
 // CheckSnapshots checks the invariants of the rows: a state that exists, one row for each snapshot of a
 // plugin, and the ID of each snapshot that is cut.
-func CheckSnapshots(c *check.Report) {
-	check.Indexes(c, schema.Snapshots)
+func CheckSnapshots(c *schema.Report) {
+	schema.CheckIndexes(c, schema.Snapshots)
 	external := map[[2]string]string{}
 	for s := range schema.Snapshots.Scan(c) {
 		title := s.Namespace + "/" + s.Name

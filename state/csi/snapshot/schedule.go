@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/check"
 	"berth/state/clustertime"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -176,8 +175,8 @@ func ScheduleRun(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
 }
 
 // CheckSchedules checks the invariants of the rows.
-func CheckSchedules(c *check.Report) {
-	check.Indexes(c, schema.SnapshotSchedules)
+func CheckSchedules(c *schema.Report) {
+	schema.CheckIndexes(c, schema.SnapshotSchedules)
 	for s := range Schedules(c) {
 		c.Want(s.VolumeID != "" && len(s.Crons) > 0 && s.Keep > 0, "schedule of snapshots %s/%s: a part is missing",
 			s.Namespace, s.Name)

@@ -1,4 +1,4 @@
-package check
+package schema
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// MostFaults bounds the number of faults that Check describes, and MostFaultBytes the length of each
+// MostFaults bounds the number of faults that a Report describes, and MostFaultBytes the length of each
 // description, because the rows may come from a damaged file.
 const (
 	MostFaults     = 1000
@@ -23,8 +23,8 @@ type Report struct {
 	more   int // faults that are not described
 }
 
-// New returns an empty report on the rows of a snapshot.
-func New(tx *mvcc.ReadTx) *Report { return &Report{ReadTx: tx} }
+// NewReport returns an empty report on the rows of a snapshot.
+func NewReport(tx *mvcc.ReadTx) *Report { return &Report{ReadTx: tx} }
 
 // Want records a fault unless ok.
 func (c *Report) Want(ok bool, format string, args ...any) {
@@ -47,8 +47,8 @@ func (c *Report) Faults() []string {
 	return append(c.faults[:len(c.faults):len(c.faults)], fmt.Sprintf("and %d more", c.more))
 }
 
-// WantCounts records a fault for each key whose stored number differs from the counted one.
-func WantCounts[N comparable](
+// CheckCounts records a fault for each key whose stored number differs from the counted one.
+func CheckCounts[N comparable](
 	c *Report,
 	subject string,
 	counted, kept map[string]N,
@@ -63,9 +63,9 @@ func WantCounts[N comparable](
 	}
 }
 
-// Indexes records a fault for each row of a table whose create and modify indexes do not fit each other,
+// CheckIndexes records a fault for each row of a table whose create and modify indexes do not fit each other,
 // the newest of the table and the last entry of the store.
-func Indexes[R mvcc.Record](c *Report, t *mvcc.Table[R]) {
+func CheckIndexes[R mvcc.Record](c *Report, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
