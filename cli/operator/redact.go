@@ -11,7 +11,6 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/snaparchive"
-	"berth/state/redaction"
 	"berth/structs"
 )
 
@@ -111,7 +110,7 @@ func writeRedacted(f *archive, meta snaparchive.Meta, name string) error {
 
 // redactState writes the redacted state of an archive that is verified, and returns its size.
 func redactState(f *archive, state io.WriteSeeker) (size int64, err error) {
-	err = withState(f, func(r io.Reader) error { return redaction.Redact(r, state) })
+	err = withState(f, func(r io.Reader) error { return redactSaved(r, state) })
 	if err != nil {
 		return 0, err
 	}

@@ -18,7 +18,7 @@ var nounAreas = []string{"structs", "state", "endpoints", "api", "cli"}
 var areaWords = map[string][]string{
 	"structs": {"access", "capacity", "cluster", "defaults", "field", "jobaction", "jobdiff", "nodecalls",
 		"report", "semver", "storage", "taskfiles", "validate"},
-	"state":     {"csi", "redaction", "schema", "sharing", "trust", "volumesecrets"},
+	"state":     {"csi", "schema", "sharing", "trust", "volumesecrets"},
 	"endpoints": {"access", "audit", "cluster", "core", "csi", "injection", "query", "release", "rights"},
 	"api":       {"access", "agents", "events", "jobs", "nouns", "transport", "volumes"},
 	"cli":       {"access", "certificate", "command", "debug", "operator", "setup", "watch"},

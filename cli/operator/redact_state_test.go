@@ -1,4 +1,4 @@
-package redaction
+package operator
 
 import (
 	"bytes"
@@ -20,14 +20,14 @@ import (
 	"berth/structs/access"
 )
 
-// filler fills rows: each text is a canary that names its field.
-type filler struct {
+// redactFiller fills rows: each text is a canary that names its field.
+type redactFiller struct {
 	t      *testing.T
 	number int
 }
 
 // fill sets all fields of a value. field is the name of the one that has it.
-func (f *filler) fill(v reflect.Value, field string, depth int) {
+func (f *redactFiller) fill(v reflect.Value, field string, depth int) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		return
 	}
@@ -81,10 +81,10 @@ func rowType(t mvcc.AnyTable) reflect.Type {
 	return put.Type.In(2).Elem()
 }
 
-// save saves a state with a row, or several, in each table.
-func save(t *testing.T, rows int) (*state.Store, []byte) {
+// saveFilled saves a state with a row, or several, in each table.
+func saveFilled(t *testing.T, rows int) (*state.Store, []byte) {
 	t.Helper()
-	f := &filler{t: t}
+	f := &redactFiller{t: t}
 	store := state.New()
 	err := store.Write(7, func(tx *state.WriteTx) error {
 		for _, table := range schema.Tables() {
@@ -111,26 +111,26 @@ func save(t *testing.T, rows int) (*state.Store, []byte) {
 	return store, saved.Bytes()
 }
 
-func redacted(t *testing.T, saved []byte) []byte {
+func redactedState(t *testing.T, saved []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	err := Redact(bytes.NewReader(saved), &out)
+	err := redactSaved(bytes.NewReader(saved), &out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
 }
 
-// length returns the number of the rows of a table.
-func length(t mvcc.AnyTable, tx *state.ReadTx) int {
+// tableLength returns the number of the rows of a table.
+func tableLength(t mvcc.AnyTable, tx *state.ReadTx) int {
 	return int(reflect.ValueOf(t).MethodByName("Len").Call([]reflect.Value{reflect.ValueOf(tx)})[0].Int())
 }
 
 // Each row of the tables that stay is there, under its key, and loads. The others are gone.
 func TestRedact_KeepsTheRowsOfItsTables(t *testing.T) {
-	store, saved := save(t, 3)
+	store, saved := saveFilled(t, 3)
 	left := state.New()
-	err := left.Load(bytes.NewReader(redacted(t, saved)))
+	err := left.Load(bytes.NewReader(redactedState(t, saved)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +139,13 @@ func TestRedact_KeepsTheRowsOfItsTables(t *testing.T) {
 	}
 	for _, table := range schema.Tables() {
 		want := 0
-		if slices.Contains(tables, table) {
-			want = length(table, store.Read())
+		if slices.Contains(redactedTables, table) {
+			want = tableLength(table, store.Read())
 			if want == 0 {
 				t.Errorf("%s has no row", table.Name())
 			}
 		}
-		if got := length(table, left.Read()); got != want && !table.IsComputed() {
+		if got := tableLength(table, left.Read()); got != want && !table.IsComputed() {
 			t.Errorf("%s has %d rows, want %d", table.Name(), got, want)
 		}
 	}
@@ -169,15 +169,15 @@ func TestRedact_KeepsTheRowsOfItsTables(t *testing.T) {
 
 // Each text that is left is of a field that a list names.
 func TestRedact_LeavesNoTextThatNoListNames(t *testing.T) {
-	_, saved := save(t, 1)
+	_, saved := saveFilled(t, 1)
 	canary := regexp.MustCompile(`c4n4ry\.([A-Za-z-]*)\.`)
 	found := map[string]bool{}
-	for _, m := range canary.FindAllSubmatch(redacted(t, saved), -1) {
+	for _, m := range canary.FindAllSubmatch(redactedState(t, saved), -1) {
 		found[string(m[1])] = true
 	}
 	for field := range found {
 		of, isKey := strings.CutPrefix(field, "key-of-")
-		if isKey && !byKey[of] || !isKey && !named[field] && !byKey[field] {
+		if isKey && !keptByKey[of] || !isKey && !keptNames[field] && !keptByKey[field] {
 			t.Errorf("a text of %s is left", field)
 		}
 	}
@@ -205,7 +205,7 @@ var plainMaps = []string{"Attributes", "Segments"}
 
 // The lists reach no type of secrets, no bytes and no map of free texts. A new field with the name of another
 // one could.
-func TestLists_ReachNoSecrets(t *testing.T) {
+func TestRedactLists_ReachNoSecrets(t *testing.T) {
 	secrets := []reflect.Type{
 		reflect.TypeFor[structs.Secret](), reflect.TypeFor[structs.Secrets](), reflect.TypeFor[structs.Sealed](),
 		reflect.TypeFor[access.Secret](), reflect.TypeFor[[]byte](),
@@ -217,7 +217,7 @@ func TestLists_ReachNoSecrets(t *testing.T) {
 		switch {
 		case slices.Contains(secrets, ty), ty.Kind() == reflect.Interface:
 			t.Errorf("the lists name %s, a %s", path, ty)
-		case ty.Kind() == reflect.Map && !byKey[field]:
+		case ty.Kind() == reflect.Map && !keptByKey[field]:
 			t.Errorf("the lists name %s, a %s", path, ty)
 		case ty.Kind() == reflect.Map && ty.Elem().Kind() == reflect.String && !slices.Contains(plainMaps, field):
 			t.Errorf("the lists name %s, a %s", path, ty)
@@ -227,13 +227,13 @@ func TestLists_ReachNoSecrets(t *testing.T) {
 			seen[ty] = true
 			for i := range ty.NumField() {
 				f := ty.Field(i)
-				if f.IsExported() && f.Tag.Get("codec") != "-" && (named[f.Name] || byKey[f.Name]) {
+				if f.IsExported() && f.Tag.Get("codec") != "-" && (keptNames[f.Name] || keptByKey[f.Name]) {
 					walk(f.Type, path+"."+f.Name)
 				}
 			}
 		}
 	}
-	for _, table := range tables {
+	for _, table := range redactedTables {
 		walk(rowType(table), table.Name())
 	}
 	if len(seen) < 40 {
@@ -242,13 +242,13 @@ func TestLists_ReachNoSecrets(t *testing.T) {
 }
 
 func TestRedact_RejectsOtherFiles(t *testing.T) {
-	_, saved := save(t, 1)
+	_, saved := saveFilled(t, 1)
 	for name, file := range map[string][]byte{
 		"empty":   nil,
 		"a text":  []byte("berth\n"),
 		"cut off": saved[:len(saved)/2],
 	} {
-		err := Redact(bytes.NewReader(file), new(bytes.Buffer))
+		err := redactSaved(bytes.NewReader(file), new(bytes.Buffer))
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -267,10 +267,10 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 }
 
 func TestRedact_TellsAFullDiskFromADamagedState(t *testing.T) {
-	_, saved := save(t, 1)
+	_, saved := saveFilled(t, 1)
 	for _, space := range []int{0, 100} {
 		disk := fullDisk(space)
-		err := Redact(bytes.NewReader(saved), &disk)
+		err := redactSaved(bytes.NewReader(saved), &disk)
 		if !errors.Is(err, unix.ENOSPC) || structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("with space for %d bytes: got %v", space, err)
 		}

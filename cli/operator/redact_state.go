@@ -1,10 +1,4 @@
-// Package redaction makes a state that may be given to others of a saved one: without keys, encrypted values,
-// secrets and hashes of tokens, and without the texts of users.
-//
-// It reads no rows, but the file of the state (see mvcc.ReadTx.Save), piece by piece. A table, a field and a
-// text stay only if a list here names them. So a new one is left out until somebody has thought about it.
-// Numbers and times stay wherever their object stays: they are the structure of the cluster.
-package redaction
+package operator
 
 import (
 	"fmt"
@@ -16,9 +10,9 @@ import (
 	"berth/structs"
 )
 
-// tables are the tables that stay. Those of keys, tokens, certificates, variables, policies and the sources
-// of jobs are not among them.
-var tables = []mvcc.AnyTable{
+// redactedTables are the tables that stay. Those of keys, tokens, certificates, variables, policies and the
+// sources of jobs are not among them.
+var redactedTables = []mvcc.AnyTable{
 	schema.Nodes, schema.NodeLeases, schema.LeaseBounds,
 	schema.Plugins, schema.Instances, schema.PluginCounts, schema.PluginConfigs,
 	schema.Volumes, schema.VolumeClasses, schema.Claims, schema.ClaimQueues, schema.Attachments,
@@ -28,14 +22,19 @@ var tables = []mvcc.AnyTable{
 	schema.HostClaims, schema.ClusterTimes, schema.WrongClocks,
 }
 
-// indexes is the table of package mvcc with the newest index of each table.
-const indexes = "table_indexes"
+// redactedIndexes is the table of package mvcc with the newest index of each table.
+const redactedIndexes = "table_indexes"
 
-// Redact reads the file of a state, and writes the redacted one. The error is invalid for a file that is not
+// redactSaved makes a state that may be given to others of a saved one: without keys, encrypted values,
+// secrets and hashes of tokens, and without the texts of users. The error is invalid for a file that is not
 // one of a state, or that of w.
-func Redact(r io.Reader, w io.Writer) error {
-	to := &target{Writer: w}
-	err := redact(mvcc.NewPieceReader(r), mvcc.NewPieceWriter(to))
+//
+// It reads no rows, but the file of the state (see mvcc.ReadTx.Save), piece by piece. A table, a field and a
+// text stay only if a list here names them. So a new one is left out until somebody has thought about it.
+// Numbers and times stay wherever their object stays: they are the structure of the cluster.
+func redactSaved(r io.Reader, w io.Writer) error {
+	to := &redactTarget{Writer: w}
+	err := redactPieces(mvcc.NewPieceReader(r), mvcc.NewPieceWriter(to))
 	switch {
 	case to.err != nil:
 		return to.err
@@ -45,13 +44,13 @@ func Redact(r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// target keeps the error of a writer.
-type target struct {
+// redactTarget keeps the error of a writer.
+type redactTarget struct {
 	io.Writer
 	err error
 }
 
-func (t *target) Write(b []byte) (int, error) {
+func (t *redactTarget) Write(b []byte) (int, error) {
 	n, err := t.Writer.Write(b)
 	if err != nil {
 		t.err = err
@@ -59,7 +58,7 @@ func (t *target) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func redact(in mvcc.PieceReader, out mvcc.PieceWriter) error {
+func redactPieces(in mvcc.PieceReader, out mvcc.PieceWriter) error {
 	head, err := in.ReadInto(nil)
 	if err == nil {
 		err = out.Write(head) // format, version and index
@@ -71,16 +70,16 @@ func redact(in mvcc.PieceReader, out mvcc.PieceWriter) error {
 			return out.Encode("")
 		}
 		if err == nil {
-			err = copyTable(in, out, name)
+			err = copyRedactedTable(in, out, name)
 		}
 	}
 	return err
 }
 
-// copyTable copies the chunks of a table, if it stays. An empty piece ends it.
-func copyTable(in mvcc.PieceReader, out mvcc.PieceWriter, name string) error {
-	stays := name == indexes
-	for _, t := range tables {
+// copyRedactedTable copies the chunks of a table, if it stays. An empty piece ends it.
+func copyRedactedTable(in mvcc.PieceReader, out mvcc.PieceWriter, name string) error {
+	stays := name == redactedIndexes
+	for _, t := range redactedTables {
 		stays = stays || t.Name() == name
 	}
 	if stays {
@@ -92,7 +91,7 @@ func copyTable(in mvcc.PieceReader, out mvcc.PieceWriter, name string) error {
 	for {
 		piece, err := in.ReadInto(nil)
 		if err == nil && stays {
-			err = copyChunk(out, piece)
+			err = copyRedactedChunk(out, piece)
 		}
 		if err != nil {
 			return fmt.Errorf("table %s: %w", name, err)
@@ -103,7 +102,7 @@ func copyTable(in mvcc.PieceReader, out mvcc.PieceWriter, name string) error {
 	}
 }
 
-func copyChunk(out mvcc.PieceWriter, piece []byte) error {
+func copyRedactedChunk(out mvcc.PieceWriter, piece []byte) error {
 	if len(piece) == 0 {
 		return out.Write(nil)
 	}
@@ -113,20 +112,20 @@ func copyChunk(out mvcc.PieceWriter, piece []byte) error {
 		return err
 	}
 	for i, row := range rows {
-		rows[i] = fields(row)
+		rows[i] = keptFields(row)
 	}
 	return out.Encode(rows)
 }
 
-// fields returns the fields of an object that stay.
-func fields(object map[string]any) map[string]any {
+// keptFields returns the fields of an object that stay.
+func keptFields(object map[string]any) map[string]any {
 	left := map[string]any{}
 	for name, value := range object {
 		switch {
-		case byKey[name]:
-			left[name] = entries(value)
-		case named[name]:
-			left[name] = keep(value)
+		case keptByKey[name]:
+			left[name] = keptEntries(value)
+		case keptNames[name]:
+			left[name] = keptValue(value)
 		case isNumber(value):
 			left[name] = value
 		}
@@ -134,30 +133,30 @@ func fields(object map[string]any) map[string]any {
 	return left
 }
 
-// keep returns what stays of the value of a field that is named.
-func keep(value any) any {
+// keptValue returns what stays of the value of a field that is named.
+func keptValue(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		return fields(v)
+		return keptFields(v)
 	case []any:
 		list := make([]any, len(v))
 		for i, element := range v {
-			list[i] = keep(element)
+			list[i] = keptValue(element)
 		}
 		return list
 	}
 	return value
 }
 
-// entries returns a map whose keys are names of the cluster, such as those of tasks.
-func entries(value any) any {
+// keptEntries returns a map whose keys are names of the cluster, such as those of tasks.
+func keptEntries(value any) any {
 	object, isObject := value.(map[string]any)
 	if !isObject {
-		return keep(value)
+		return keptValue(value)
 	}
 	left := map[string]any{}
 	for key, entry := range object {
-		left[key] = keep(entry)
+		left[key] = keptValue(entry)
 	}
 	return left
 }

@@ -1,19 +1,19 @@
-package redaction
+package operator
 
 import "strings"
 
-// byKey has the maps whose keys are no fields: names of tasks, groups, plugins and the like, and the facts
-// that a node tells of its machine. Their texts stay.
-var byKey = set(`
+// keptByKey has the maps whose keys are no fields: names of tasks, groups, plugins and the like, and the
+// facts that a node tells of its machine. Their texts stay.
+var keptByKey = nameSet(`
 	Attributes ClassExhausted ClassFiltered Devices DimensionExhausted Drivers FailedTGAllocs HostVolumes
 	NodesAvailable QueuedAllocations Scores Segments TaskGroups TaskStates Volumes`)
 
-// named has the fields whose texts, lists and objects stay: names and IDs, states, and what places an
+// keptNames has the fields whose texts, lists and objects stay: names and IDs, states, and what places an
 // allocation.
 //
 // Texts of users and of plugins are not among them: environments, configurations of drivers, templates,
 // artifacts, metadata, payloads, tags, parameters, checks, messages and descriptions.
-var named = set(`
+var keptNames = nameSet(`
 	AccessMode AccessibleTopologies AccessibleTopology Addresses Affinities Alias AllocID AllowedTopologies
 	AttachmentMode Attribute AwaitedAllocations
 	Binding BlockedEval BlockedOn BootID
@@ -47,7 +47,7 @@ var named = set(`
 	Unguarded Unit Update
 	Vendor Version Volume VolumeID VolumeMounts`)
 
-func set(names string) map[string]bool {
+func nameSet(names string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range strings.Fields(names) {
 		all[name] = true
