@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/statetest"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -124,7 +124,7 @@ func (c *blockedEvals) describe() string {
 			lines = append(lines, l.name+": "+strings.Join(l.of, " "))
 		}
 	}
-	if blocked.UnblocksDue(tx) {
+	if unblock.Due(tx) {
 		lines = append(lines, "queues are left to unblock")
 	}
 	return strings.Join(lines, "\n")

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/statetest"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -31,7 +31,7 @@ func (w *fixture) scheduleAll() {
 	for range 1000 {
 		tx := w.s.Read()
 		ready := slices.Collect(state.ReadyEvals(tx))
-		if len(ready) == 0 && !blocked.UnblocksDue(tx) {
+		if len(ready) == 0 && !unblock.Due(tx) {
 			break
 		}
 		if len(ready) == 0 {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/statetest"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -205,9 +205,9 @@ func (c *randomCluster) settle(when string) {
 		before := len(c.history)
 		c.schedule()
 		if len(c.plans) == 0 &&
-			blocked.UnblocksDue(c.s.Read()) &&
+			unblock.Due(c.s.Read()) &&
 			c.r.IntN(2) == 0 || len(c.history) == before &&
-			blocked.UnblocksDue(c.s.Read()) {
+			unblock.Due(c.s.Read()) {
 			try(c, "unblock", state.EvalUpdate, &structs.EvalUpdateRequest{
 				Wake:         1 + c.r.IntN(4),
 				WriteOptions: c.now(),

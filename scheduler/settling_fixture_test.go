@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -80,7 +80,7 @@ func (x *settling) settleOnce() bool {
 		x.plan(ready[0])
 		return true
 	}
-	if blocked.UnblocksDue(x.s.Read()) {
+	if unblock.Due(x.s.Read()) {
 		do(x.fixture, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1, WriteOptions: x.now()})
 		return true
 	}

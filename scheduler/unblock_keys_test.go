@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -95,7 +95,7 @@ func (w *fixture) drainQuick() {
 				n++
 			}
 		}
-		if blocked.UnblocksDue(w.s.Read()) {
+		if unblock.Due(w.s.Read()) {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 20, WriteOptions: w.now()})
 			n++
 		}

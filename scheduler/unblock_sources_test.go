@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -262,7 +262,7 @@ func TestSchedulerConfig_UnblocksOnlyIfItAllowsMore(t *testing.T) {
 		c.SchedulerAlgorithm = cluster.AlgorithmSpread
 		c.PreemptionConfig.SystemSchedulerEnabled = false
 	})
-	if pending := w.evals(structs.EvalPending); len(pending) > 0 || blocked.UnblocksDue(w.s.Read()) {
+	if pending := w.evals(structs.EvalPending); len(pending) > 0 || unblock.Due(w.s.Read()) {
 		t.Errorf("unblocked %d evaluations", len(pending))
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -167,7 +167,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	if old != nil &&
 		(a.Terminal() && !old.Terminal() ||
 			a.ClientTerminal() && !old.ClientTerminal()) {
-		blocked.UnblockCapacity(tx, a.NodeID)
+		unblock.Capacity(tx, a.NodeID)
 	}
 }
 

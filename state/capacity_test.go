@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
 // freedNodes renders the nodes on which capacity was freed after an index.
 func freedNodes(tx *ReadTx, index uint64) string {
-	nodes, known := blocked.NodesFreedSince(tx, index)
+	nodes, known := unblock.NodesFreedSince(tx, index)
 	if !known {
 		return "anywhere"
 	}
@@ -52,9 +52,9 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 	w.index++
 	at := w.index
 	if err := w.s.Write(at, func(tx *WriteTx) error {
-		blocked.UnblockCapacity(tx, "n2")
-		blocked.Unblock(tx, structs.WakeCapacity) // the event names no node
-		blocked.UnblockCapacity(tx, "n1")
+		unblock.Capacity(tx, "n2")
+		unblock.Key(tx, structs.WakeCapacity) // the event names no node
+		unblock.Capacity(tx, "n1")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -81,13 +81,14 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 		t.Errorf("after the load: got %q, want n1", got)
 	}
 
-	for i := range blocked.KeptFreed {
+	for i := range unblock.KeptFreed {
 		w.node(fmt.Sprint("m", i))
 	}
 	if got := freedNodes(w.s.Read(), before); got != "anywhere" {
 		t.Errorf("after more nodes than are recorded: got %q, want anywhere", got)
 	}
-	if got := freedNodes(w.s.Read(), w.index-2); got != fmt.Sprintf("m%d m%d", blocked.KeptFreed-2, blocked.KeptFreed-1) {
+	newest := fmt.Sprintf("m%d m%d", unblock.KeptFreed-2, unblock.KeptFreed-1)
+	if got := freedNodes(w.s.Read(), w.index-2); got != newest {
 		t.Errorf("since the newest two: got %q", got)
 	}
 }

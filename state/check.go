@@ -1,13 +1,13 @@
 package state
 
 import (
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/capacity"
 	"berth/structs/cluster"
@@ -214,7 +214,7 @@ func checkEvals(c *schema.Report) {
 		c.Want(waiting[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, waiting[k], e.ID)
 		waiting[k] = e.ID
-		missed := blocked.MissedUnblock(c, e)
+		missed := unblock.Missed(c, e)
 		c.Want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -53,7 +53,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 
 	// An unblock costs the same after one release and after a thousand.
 	for _, key := range keys {
-		blocked.Unblock(tx, key)
+		unblock.Key(tx, key)
 	}
 
 	return nil
@@ -94,7 +94,7 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 		AllocID: c.AllocID,
 		Time:    p.Now,
 	}
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // endHolder ends the allocation whose claim is about to be released without its node. If the node returns, it
@@ -218,7 +218,7 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 			Time:   p.Now,
 		}
 
-		blocked.PutWithoutUnblock(tx, v)
+		unblock.PutVolumeWithout(tx, v)
 	}
 
 	return nil

@@ -6,7 +6,7 @@
 // not import this one:
 //
 //   - schema declares the tables and collects violated invariants, and sharing lets rows share memory.
-//   - blocked has the queues of blocked evaluations, lease the leases of nodes and the check of callers,
+//   - unblock has the queues of blocked evaluations, lease the leases of nodes and the check of callers,
 //     namespace the namespaces with their quotas, and trust the authorities, certificates and root keys.
 //   - csi has plugins, volumes with their classes, claims and attachments, and csi/snapshot has snapshots.
 //

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -50,14 +50,14 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 		}
 		e = stampEval(e, p.Now)
 		if e.Terminal() && changedSincePlan(tx, e) {
-			blocked.PendAgain(e, structs.EvalChanged, changedMeanwhile)
+			unblock.PendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)
 	}
 
 	// An unblock of many queues continues in later entries, as far as the leader requests: see package
 	// blocked.
-	blocked.UnblockMore(tx, p.Wake)
+	unblock.More(tx, p.Wake)
 	return nil
 }
 
@@ -81,9 +81,9 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		key := blocked.UnblockedSince(tx, e)
+		key := unblock.Since(tx, e)
 		if key != "" {
-			blocked.PendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
+			unblock.PendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
 
@@ -107,7 +107,7 @@ func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	// reapAlloc.
 	e.Placed = e.Terminal() && schema.EvalAllocs.Has(tx, e.ID)
 	old = schema.Evals.Put(tx, e)
-	blocked.Dequeue(tx, old, e)
+	unblock.Dequeue(tx, old, e)
 	return old
 }
 
@@ -130,7 +130,7 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	blocked.PendAgain(e, again, strings.Join(slices.Compact(why), "; "))
+	unblock.PendAgain(e, again, strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -74,7 +74,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 			})
 		},
 		"more queues are unblocked": func(w *uncheckedStore, _ int) {
-			w.do(func(tx *WriteTx) { blocked.Unblock(tx, structs.WakeCapacity) })
+			w.do(func(tx *WriteTx) { unblock.Key(tx, structs.WakeCapacity) })
 			w.do(func(tx *WriteTx) {
 				must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
 			})
@@ -176,8 +176,8 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			})
 		}
 		w.node("n0")
-		if n := pendingOf(w.s.Read()); n != blocked.QueuesAtOnce {
-			t.Errorf("%d evaluations are pending at once, want %d", n, blocked.QueuesAtOnce)
+		if n := pendingOf(w.s.Read()); n != unblock.QueuesAtOnce {
+			t.Errorf("%d evaluations are pending at once, want %d", n, unblock.QueuesAtOnce)
 		}
 		for e := range ReadyEvals(w.s.Read()) {
 			if e.Priority != 4 {
@@ -185,7 +185,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			}
 		}
 		entries := 0
-		for ; blocked.UnblocksDue(w.s.Read()) && entries < 1000; entries++ {
+		for ; unblock.Due(w.s.Read()) && entries < 1000; entries++ {
 			before := pendingOf(w.s.Read())
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
 			if n := pendingOf(w.s.Read()) - before; n > most {
@@ -283,7 +283,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 				})
 			}
 		}
-		for n := 0; blocked.UnblocksDue(w.s.Read()); n++ {
+		for n := 0; unblock.Due(w.s.Read()); n++ {
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
 			if n > 1000 {
 				t.Fatal("the unblock does not end")
@@ -307,7 +307,7 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	w.s = New()
 	must(t, w.s.Load(&saved))
 	w.check()
-	for n := 0; blocked.UnblocksDue(w.s.Read()) && n < queues; n++ {
+	for n := 0; unblock.Due(w.s.Read()) && n < queues; n++ {
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
 	if n := pendingOf(w.s.Read()); n != queues {

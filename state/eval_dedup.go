@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -137,7 +137,7 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	b.BlockedOn = boundNodes(slices.Compact(keys))
 
 	// putEval cancels the other one. If an unblock has made that due, b has to become pending in its place.
-	if blocked.UnblockedSince(tx, other) != "" {
+	if unblock.Since(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}
 

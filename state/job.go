@@ -7,11 +7,11 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/sharing"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -271,7 +271,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	schema.Jobs.Put(tx, j)
 	schema.JobVersions.Put(tx, &v)
 	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
-		blocked.UnblockPreemption(tx) // other jobs may displace its allocations now
+		unblock.Preemption(tx) // other jobs may displace its allocations now
 	}
 
 	// After the puts the active deployment is of an older version, and the oldest versions are surplus.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"berth/internal/codec"
-	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -216,7 +216,7 @@ func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 		schema.NodeLeases.Delete(tx, lease)
 	}
 	deleteFences(tx, n.ID)
-	blocked.DeleteUnblock(tx, structs.WakeNode(n.ID))
+	unblock.Delete(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Plugin instances of a down node become unhealthy, because no server
@@ -345,13 +345,13 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 // also unblocks the evaluations that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 	if capacityFreed && schema.JobsPerNode.Has(tx) {
-		blocked.Unblock(tx, structs.WakeNodes)
+		unblock.Key(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
 		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 	if capacityFreed {
-		blocked.UnblockCapacity(tx, node)
+		unblock.Capacity(tx, node)
 	}
 }
 

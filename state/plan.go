@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"slices"
 
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -134,8 +134,8 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if blocked.UnblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
-		blocked.PendAgain(b, structs.EvalChanged, changedMeanwhile)
+	if unblock.Since(tx, b) == "" && changedSincePlan(tx, b) {
+		unblock.PendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
 }

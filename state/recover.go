@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -170,7 +170,7 @@ func keepCalls(tx *WriteTx, before Reader) {
 		if v != nil && laterCall(was.Call, v.Call) {
 			v = v.Copy()
 			v.Call = was.Copy().Call
-			blocked.PutWithoutUnblock(tx, v)
+			unblock.PutVolumeWithout(tx, v)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; " +
 			"delete it again if it is to go",
 	}
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if

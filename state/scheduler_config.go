@@ -1,8 +1,8 @@
 package state
 
 import (
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/validate"
@@ -57,7 +57,7 @@ func SchedulerConfigSet(tx *WriteTx, p *cluster.SchedulerConfigRequest) error {
 	}
 	schema.SchedulerConfig.Put(tx, &config)
 	if config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
-		blocked.UnblockPreemption(tx)
+		unblock.Preemption(tx)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/state"
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -265,7 +265,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 	}
 
 	// The state keeps a bounded history of freed nodes. Beyond it, all nodes are tried.
-	ids, known := blocked.NodesFreedSince(p.outlook, e.SnapshotIndex)
+	ids, known := unblock.NodesFreedSince(p.outlook, e.SnapshotIndex)
 	if !known || len(p.outlook.Plan.Stop) > readBatch {
 		return nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"berth/scheduler"
 	"berth/server/control/workqueue"
 	"berth/state"
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/storage"
@@ -134,7 +134,7 @@ func (w *cloudWorld) schedule() (did bool) {
 			plan := w.plan
 			w.plan = nil
 			_ = try(w, fsm.PlanApply, plan)
-		case blocked.UnblocksDue(tx):
+		case unblock.Due(tx):
 			_ = try(w, fsm.EvalUpdate, &structs.EvalUpdateRequest{Wake: 64, WriteOptions: w.stamp("")})
 		case len(queue) == 0:
 			return did

@@ -12,7 +12,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -57,7 +57,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		queue, next := nextEvals(tx, running.backoffs, instant{time.Now(), s.Clock.Now()}, most)
 		running.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch &&
-			blocked.UnblocksDue(tx)
+			unblock.Due(tx)
 		if more {
 			s.unblockMore(ctx)
 		}

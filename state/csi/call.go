@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -37,7 +37,7 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		v.DeleteCalled = v.DeleteCalled || deletes
 		v.Unanswered = v.Unanswered || v.Call != nil && v.ExternalID == ""
 		v.Call = p.Call
-		blocked.PutWithoutUnblock(tx, v)
+		unblock.PutVolumeWithout(tx, v)
 	}
 
 	return nil

@@ -4,9 +4,9 @@ import (
 	"cmp"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -213,7 +213,7 @@ func FreeClaim(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 // of its plugin.
 func unblockAfterRelease(tx *mvcc.WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	for _, key := range KeysToUnblock(tx, k, plugin, node) {
-		blocked.Unblock(tx, key)
+		unblock.Key(tx, key)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -154,7 +154,7 @@ func DropHostClaimsOfVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 func deleteHostClaims(tx *mvcc.WriteTx, claims iter.Seq[*storage.TaskGroupHostVolumeClaim]) {
 	for _, c := range slices.Collect(claims) {
 		schema.HostClaims.Delete(tx, c)
-		blocked.Unblock(tx, structs.WakeHostVolume(c.Namespace, c.VolumeName))
+		unblock.Key(tx, structs.WakeHostVolume(c.Namespace, c.VolumeName))
 	}
 }
 

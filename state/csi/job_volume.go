@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/namespace"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -255,7 +255,7 @@ func GrowJobVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 		Attempts: 1,
 		Time:     now,
 	}
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 func putJobVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -88,7 +88,7 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	}
 
 	if i.Healthy && (differs || !old.Healthy) {
-		blocked.Unblock(tx, structs.WakePlugin(i.PluginID))
+		unblock.Key(tx, structs.WakePlugin(i.PluginID))
 	}
 }
 
@@ -196,7 +196,7 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 	ForgetSpace(tx, id)
 	ForgetDrifts(tx, id)
 	ForgetHealth(tx, id)
-	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
+	unblock.Delete(tx, structs.WakePlugin(id))
 }
 
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.

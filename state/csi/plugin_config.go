@@ -4,8 +4,8 @@ import (
 	"cmp"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate"
@@ -35,7 +35,7 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *storage.PluginSettingsRequest) error {
 	}
 
 	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
-		blocked.Unblock(tx, structs.WakePlugin(p.ID))
+		unblock.Key(tx, structs.WakePlugin(p.ID))
 	}
 
 	if !config.AreDefaults() {

@@ -2,9 +2,9 @@ package csi
 
 import (
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -70,9 +70,9 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
 	retrySource(tx, v, v.ModifyTime)
-	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	unblock.Delete(tx, structs.WakeVolume(v.Namespace, v.ID))
 	forgetHost(tx, v)
-	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
+	unblock.KeyOnly(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {
 		ForgetSpace(tx, v.PluginID)
 	}
@@ -88,7 +88,7 @@ func forgetHost(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	}
 	DropHostClaimsOfVolume(tx, v)
 	if !schema.VolumesByHostName.Has(tx, v.Namespace, v.Host.Name) {
-		blocked.DeleteUnblock(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+		unblock.Delete(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
 	}
 }
 
@@ -131,7 +131,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		useDeletionSecrets(v, p)
 	}
 
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 	return nil
 }
 

@@ -2,9 +2,9 @@ package csi
 
 import (
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -30,7 +30,7 @@ func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
 	if v != nil && v.Expands() &&
 		ExpandBlocked(tx, v) == "" {
-		blocked.PutWithoutUnblock(tx, v.Copy())
+		unblock.PutVolumeWithout(tx, v.Copy())
 	}
 }
 
@@ -122,7 +122,7 @@ func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
 		v.NodeExpandBytes = 0
 	}
 
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
@@ -138,7 +138,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		v = v.Copy()
 		v.LastError = retryNow(v.LastError, p.Now)
 		v.ModifyTime = p.Now
-		blocked.PutWithoutUnblock(tx, v)
+		unblock.PutVolumeWithout(tx, v)
 	}
 
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {

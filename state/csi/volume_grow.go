@@ -2,8 +2,8 @@ package csi
 
 import (
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/namespace"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -41,7 +41,7 @@ func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
 	if grewItself(v) {
 		noted.Grown.Reached = v.RequestedCapacityMin
 	}
-	blocked.PutWithoutUnblock(tx, noted)
+	unblock.PutVolumeWithout(tx, noted)
 	return nil
 }
 
@@ -65,5 +65,5 @@ func noteGrowthFault(tx *mvcc.WriteTx, v *structs.CSIVolume, fault string) {
 		*noted.Grown = *v.Grown
 	}
 	noted.Grown.Fault = fault
-	blocked.PutWithoutUnblock(tx, noted)
+	unblock.PutVolumeWithout(tx, noted)
 }

@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -28,5 +28,5 @@ func recordModification(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVo
 			v.MutableParameters = v.AppliedParameters
 		}
 	}
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -54,7 +54,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	case p.Err != nil:
 		noteUnanswered(v, p.Err)
 		if isOutdated(v, p) {
-			blocked.PutWithoutUnblock(tx, v)
+			unblock.PutVolumeWithout(tx, v)
 			return
 		}
 
@@ -64,9 +64,9 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			noteExhausted(tx, v, p.Now)
 		}
 
-		blocked.PutWithoutUnblock(tx, v)
+		unblock.PutVolumeWithout(tx, v)
 		if v.State == structs.VolumeFailed && v.JobID != "" {
-			blocked.UnblockVolume(tx, v) // the next allocation of the job has it made again
+			unblock.Volume(tx, v) // the next allocation of the job has it made again
 		}
 		GiveUp(tx, v, p.Now)
 		return
@@ -130,7 +130,7 @@ func recordLateCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVo
 		return
 	}
 
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // adoptCreated gives a volume the facts that its plugin has answered to a creation.
@@ -204,7 +204,7 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 		return
 	}
 
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // recordSize stores the size of a volume that its plugin has expanded.

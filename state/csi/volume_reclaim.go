@@ -2,9 +2,9 @@ package csi
 
 import (
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -25,7 +25,7 @@ func markVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, cause string, now int64)
 	}
 	v.DeleteCause = cause
 	v.ModifyTime = now
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 // unmark makes a volume one that stays.
@@ -98,7 +98,7 @@ func VolumeReclaim(tx *mvcc.WriteTx, p *storage.VolumeReclaimRequest) error {
 
 	v = v.Copy()
 	beginDeletion(v, p.Now)
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	switch {
 	case v == nil:
 	case v.Marked() && UsersOf(tx, v) == "":
-		blocked.PutWithoutUnblock(tx, v.Copy())
+		unblock.PutVolumeWithout(tx, v.Copy())
 	case v.State == structs.VolumeFailed:
 		GiveUp(tx, v, now)
 	}
@@ -179,5 +179,5 @@ func deleteFailed(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	}
 	v = v.Copy()
 	beginDeletion(v, now)
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }

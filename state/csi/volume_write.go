@@ -8,10 +8,10 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/state/trust"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -192,7 +192,7 @@ func storeVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	schema.Volumes.Put(tx, v)
 	EnsurePlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
-	blocked.UnblockVolume(tx, v)
+	unblock.Volume(tx, v)
 }
 
 // checkExternalFree rejects a second name for one volume of a plugin: a deletion under one name would destroy

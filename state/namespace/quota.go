@@ -7,8 +7,8 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -82,7 +82,7 @@ func QuotaPut(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 		}
 	}
 	schema.Quotas.Put(tx, s)
-	blocked.UnblockKey(tx, quota.UnblockKey(s.Name))
+	unblock.KeyOnly(tx, quota.UnblockKey(s.Name))
 	return nil
 }
 
@@ -100,7 +100,7 @@ func QuotaDelete(tx *mvcc.WriteTx, p *quota.SpecDeleteRequest) error {
 	schema.Quotas.Delete(tx, s)
 
 	// The record of the key stays: a plan from before the last namespace left may still wait for the quota.
-	blocked.UnblockKey(tx, quota.UnblockKey(s.Name))
+	unblock.KeyOnly(tx, quota.UnblockKey(s.Name))
 	return nil
 }
 
@@ -122,7 +122,7 @@ func CheckQuotaExists(tx mvcc.Reader, n *cluster.Namespace) error {
 func QuotaFell(tx *mvcc.WriteTx, namespace string) {
 	use := schema.QuotaUses.Get(tx, namespace)
 	if use != nil {
-		blocked.UnblockKey(tx, quota.UnblockKey(use.Quota))
+		unblock.KeyOnly(tx, quota.UnblockKey(use.Quota))
 	}
 }
 
@@ -132,7 +132,7 @@ func followQuota(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
 	if before == nil || before.Quota == "" || now != nil && now.Quota == before.Quota {
 		return
 	}
-	blocked.UnblockKey(tx, quota.UnblockKey(before.Quota))
+	unblock.KeyOnly(tx, quota.UnblockKey(before.Quota))
 }
 
 // CountPlaced keeps the use for new allocations, which are of one namespace.

@@ -222,7 +222,7 @@ var (
 		return nil
 	})
 
-	// The queues of blocked evaluations, by key, priority and shape (see package blocked).
+	// The queues of blocked evaluations, by key, priority and shape (see package unblock).
 	EvalsByBlocked = Evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
 		if !IsQueued(e) {
 			return nil

@@ -6,8 +6,8 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -19,7 +19,7 @@ import (
 
 // SealedTables has a line for each table whose rows have sealed values.
 var SealedTables = []sealedTable{
-	SealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
+	SealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, unblock.PutVolumeWithout),
 	SealedIn(schema.Snapshots, (*storage.VolumeSnapshot).Copy, sealedOfSnapshot, nil),
 	SealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
 	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),

@@ -4,8 +4,8 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
-	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -65,7 +65,7 @@ func sealVolume(tx *mvcc.WriteTx, r *cluster.SealedRow) {
 	if r.Deletion != nil && v.Deletion != nil {
 		v.Deletion = &structs.CSIDeletion{SealedSecrets: r.Deletion}
 	}
-	blocked.PutWithoutUnblock(tx, v)
+	unblock.PutVolumeWithout(tx, v)
 }
 
 func sealAttachment(tx *mvcc.WriteTx, r *cluster.SealedRow) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -77,7 +77,7 @@ func Busy(tx *state.ReadTx) bool {
 	for range state.ReadyEvals(tx) {
 		return true
 	}
-	return blocked.UnblocksDue(tx)
+	return unblock.Due(tx)
 }
 
 func keyOf(j *structs.Job) structs.JobKey {

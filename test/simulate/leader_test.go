@@ -12,8 +12,8 @@ import (
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/unblock"
 	"berth/structs"
 )
 
@@ -173,7 +173,7 @@ func (l *leader) work() {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if blocked.UnblocksDue(l.w.store.Read()) {
+	if unblock.Due(l.w.store.Read()) {
 		_ = propose(l.w, fsm.EvalUpdate, &structs.EvalUpdateRequest{Wake: 64, WriteOptions: l.w.stamp()})
 	}
 	for _, id := range l.dueEvals() {

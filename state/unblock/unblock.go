@@ -1,4 +1,4 @@
-package blocked
+package unblock
 
 import (
 	"slices"
@@ -21,9 +21,9 @@ import (
 // QueuesAtOnce is the number of queues that the unblocking entry itself unblocks.
 const QueuesAtOnce = 8
 
-// MissedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
+// Missed returns a key that was unblocked after the snapshot of an evaluation that is the head of its
 // queue and not about to become pending, and "" if there is none.
-func MissedUnblock(tx mvcc.Reader, e *structs.Evaluation) string {
+func Missed(tx mvcc.Reader, e *structs.Evaluation) string {
 	queue := schema.QueueKey(e)
 	for _, k := range e.BlockedOn {
 		w := schema.Unblocks.Get(tx, k)
@@ -37,8 +37,8 @@ func MissedUnblock(tx mvcc.Reader, e *structs.Evaluation) string {
 	return ""
 }
 
-// UnblockedSince returns a key that was unblocked after the evaluation's snapshot, and "" if there is none.
-func UnblockedSince(tx mvcc.Reader, e *structs.Evaluation) string {
+// Since returns a key that was unblocked after the evaluation's snapshot, and "" if there is none.
+func Since(tx mvcc.Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		if unblockedAt(tx, k) > e.SnapshotIndex {
 			return k
@@ -65,18 +65,18 @@ func unblockedAt(tx mvcc.Reader, key string) uint64 {
 // volumeKeys is the prefix of the unblock keys of volumes.
 var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 
-// Unblock unblocks a key and records the index.
-func Unblock(tx *mvcc.WriteTx, key string) {
+// Key unblocks a key and records the index.
+func Key(tx *mvcc.WriteTx, key string) {
 	if key == structs.WakeCapacity {
-		UnblockCapacity(tx, "")
+		Capacity(tx, "")
 		return
 	}
-	UnblockKey(tx, key)
+	KeyOnly(tx, key)
 }
 
-// UnblockKey unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
-// UnblockCapacity.
-func UnblockKey(tx *mvcc.WriteTx, key string) {
+// KeyOnly unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
+// Capacity.
+func KeyOnly(tx *mvcc.WriteTx, key string) {
 	old := schema.Unblocks.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {
 		return // this entry unblocks all earlier evaluations, and later ones see it in their snapshots
@@ -177,13 +177,13 @@ func Dequeue(tx *mvcc.WriteTx, old, now *structs.Evaluation) {
 	}
 }
 
-// UnblocksDue reports whether queues are left to unblock. The leader then proposes to unblock them.
-func UnblocksDue(tx mvcc.Reader) bool {
+// Due reports whether queues are left to unblock. The leader then proposes to unblock them.
+func Due(tx mvcc.Reader) bool {
 	return schema.UnblocksDue.Has(tx)
 }
 
-// UnblockMore unblocks n more queues.
-func UnblockMore(tx *mvcc.WriteTx, n int) {
+// More unblocks n more queues.
+func More(tx *mvcc.WriteTx, n int) {
 	for n > 0 {
 		old := schema.UnblocksDue.First(tx)
 		if old == nil {
@@ -196,10 +196,10 @@ func UnblockMore(tx *mvcc.WriteTx, n int) {
 	}
 }
 
-// UnblockVolume unblocks the key of a volume whose row has just changed.
-func UnblockVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+// Volume unblocks the key of a volume whose row has just changed.
+func Volume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	if v.Host != nil {
-		UnblockKey(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+		KeyOnly(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
 	}
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := schema.Unblocks.Get(tx, key)
@@ -212,9 +212,9 @@ func UnblockVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	}
 }
 
-// PutWithoutUnblock puts a volume's row without an unblock. An unblock row records the index of the earlier
+// PutVolumeWithout puts a volume's row without an unblock. An unblock row records the index of the earlier
 // one.
-func PutWithoutUnblock(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+func PutVolumeWithout(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := schema.Volumes.Get(tx, v.Namespace, v.ID)
 	if old != nil && schema.Unblocks.Get(tx, key) == nil {
@@ -226,9 +226,9 @@ func PutWithoutUnblock(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Put(tx, v)
 }
 
-// DeleteUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
+// Delete deletes the record of a key whose subject is gone. A new subject of the key unblocks it
 // again.
-func DeleteUnblock(tx *mvcc.WriteTx, key string) {
+func Delete(tx *mvcc.WriteTx, key string) {
 	schema.Unblocks.Delete(tx, &structs.UnblockRow{Key: key})
 }
 

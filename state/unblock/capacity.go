@@ -1,4 +1,4 @@
-package blocked
+package unblock
 
 import (
 	"strings"
@@ -15,12 +15,12 @@ import (
 // KeptFreed is the number of recorded nodes. Of earlier ones the row only records that they existed.
 const KeptFreed = 32
 
-// UnblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity.
+// Capacity unblocks the evaluations that wait for capacity, and records the node with freed capacity.
 // The node "" stands for any node.
-func UnblockCapacity(tx *mvcc.WriteTx, node string) {
-	UnblockKey(tx, structs.WakeCapacity)
+func Capacity(tx *mvcc.WriteTx, node string) {
+	KeyOnly(tx, structs.WakeCapacity)
 	if node != "" && schema.JobsPerNode.Has(tx) {
-		UnblockKey(tx, structs.WakeNode(node))
+		KeyOnly(tx, structs.WakeNode(node))
 	}
 
 	old := schema.Unblocks.Get(tx, structs.WakeCapacity)
@@ -59,10 +59,10 @@ func UnblockCapacity(tx *mvcc.WriteTx, node string) {
 	schema.Unblocks.Put(tx, &w)
 }
 
-// UnblockPreemption unblocks the evaluations that found too little capacity, on any node or on one: they may
+// Preemption unblocks the evaluations that found too little capacity, on any node or on one: they may
 // displace more allocations than before. No capacity is freed.
-func UnblockPreemption(tx *mvcc.WriteTx) {
-	UnblockKey(tx, structs.WakeCapacity)
+func Preemption(tx *mvcc.WriteTx) {
+	KeyOnly(tx, structs.WakeCapacity)
 	of := structs.WakeNode("")
 	for key := of; ; {
 		e := schema.EvalsByBlocked.After(tx, key)
@@ -71,7 +71,7 @@ func UnblockPreemption(tx *mvcc.WriteTx) {
 			return
 		}
 		key = next
-		UnblockKey(tx, key)
+		KeyOnly(tx, key)
 	}
 }
 
