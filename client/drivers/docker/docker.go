@@ -25,7 +25,6 @@ import (
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/pause"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
@@ -59,7 +58,7 @@ type Options struct {
 type Driver struct {
 	placedDaemon
 	// The settings have their defaults.
-	cfg     settings.Config
+	cfg     taskconfig.Settings
 	options Options
 	logger  hclog.Logger
 	engine  *engine.Engine
@@ -81,7 +80,7 @@ type Driver struct {
 }
 
 // New makes the driver. It does not connect to the daemon.
-func New(cfg settings.Config, o Options) *Driver {
+func New(cfg taskconfig.Settings, o Options) *Driver {
 	helpers := executor.Config{
 		Dir:        filepath.Join(o.Dir, "output"),
 		Command:    o.Command,
@@ -97,7 +96,7 @@ func New(cfg settings.Config, o Options) *Driver {
 }
 
 // newDriver makes the driver without its outputs, which tests replace.
-func newDriver(cfg settings.Config, o Options) *Driver {
+func newDriver(cfg taskconfig.Settings, o Options) *Driver {
 	cfg = cfg.WithDefaults()
 	if o.Pause == nil {
 		run := o.Supervisor

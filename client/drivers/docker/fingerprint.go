@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/drivers/docker/engine"
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/internal/backoff"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -135,7 +135,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 
 // describeFailure makes the report of a daemon that does not answer. detected reports whether it has answered
 // before.
-func describeFailure(cfg settings.Config, detected bool, err error) *structs.DriverInfo {
+func describeFailure(cfg taskconfig.Settings, detected bool, err error) *structs.DriverInfo {
 	text := err.Error()
 	if structs.IsKind(err, structs.KindUnavailable) {
 		text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+
@@ -150,7 +150,7 @@ func describeFailure(cfg settings.Config, detected bool, err error) *structs.Dri
 }
 
 // attributesOf returns the attributes by which jobs constrain their nodes.
-func attributesOf(cfg settings.Config, found *engine.Info) map[string]string {
+func attributesOf(cfg taskconfig.Settings, found *engine.Info) map[string]string {
 	return map[string]string{
 		"driver.docker":                    "1",
 		"driver.docker.version":            found.Version,

@@ -15,7 +15,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/follow"
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/structs"
@@ -84,14 +84,14 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // config has the settings of a node that allows nothing special.
-func (f *fixture) config() settings.Config {
-	cfg := settings.DefaultConfig()
+func (f *fixture) config() taskconfig.Settings {
+	cfg := taskconfig.DefaultSettings()
 	cfg.Endpoint = f.Endpoint()
 	return cfg
 }
 
 // agent makes the driver of one life of the agent, which does not run.
-func (f *fixture) agent(cfg settings.Config) *Driver {
+func (f *fixture) agent(cfg taskconfig.Settings) *Driver {
 	d := newDriver(cfg, Options{
 		NodeID:   "n1",
 		NodeName: "node",

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 )
 
 // old makes a container old enough to be removed.
@@ -76,9 +76,9 @@ func TestDangling_KeepsATaskThatIsBeingStarted(t *testing.T) {
 }
 
 func TestDangling_KeepsContainers(t *testing.T) {
-	for name, change := range map[string]func(*settings.Config){
-		"in a dry run":      func(c *settings.Config) { c.GC.Dangling.DryRun = true },
-		"that were to stay": func(c *settings.Config) { c.GC.Container = false },
+	for name, change := range map[string]func(*taskconfig.Settings){
+		"in a dry run":      func(c *taskconfig.Settings) { c.GC.Dangling.DryRun = true },
+		"that were to stay": func(c *taskconfig.Settings) { c.GC.Container = false },
 	} {
 		f := newFixture(t)
 		cfg := f.config()
@@ -190,17 +190,17 @@ func TestRecover_CountsTheUserOfTheImage(t *testing.T) {
 }
 
 func TestValidate_NamesEachFault(t *testing.T) {
-	for _, good := range []settings.Config{{}, settings.DefaultConfig()} {
+	for _, good := range []taskconfig.Settings{{}, taskconfig.DefaultSettings()} {
 		if err := good.Validate(); err != nil {
 			t.Error(err)
 		}
 	}
-	bad := settings.Config{
+	bad := taskconfig.Settings{
 		Endpoint:            "tcp://10.0.0.1:2375",
 		AllowCaps:           []string{"fly", "CAP_CHOWN", "ALL"},
 		PIDsLimit:           2,
 		PullActivityTimeout: time.Millisecond,
-		Auth:                settings.AuthConfig{Config: "x", Helper: "../x"},
+		Auth:                taskconfig.AuthConfig{Config: "x", Helper: "../x"},
 	}
 	bad.GC.ImageDelay = -1
 	bad.GC.Dangling.Period = time.Millisecond
@@ -218,7 +218,7 @@ func TestValidate_NamesEachFault(t *testing.T) {
 	if strings.Contains(err.Error(), "CHOWN") || strings.Contains(err.Error(), `"ALL"`) {
 		t.Errorf("good names are in %v", err)
 	}
-	bad = settings.Config{Endpoint: "unix:///" + strings.Repeat("x", 200)}
+	bad = taskconfig.Settings{Endpoint: "unix:///" + strings.Repeat("x", 200)}
 	if err := bad.Validate(); err == nil {
 		t.Error("a path that is too long for a socket is accepted")
 	}

@@ -20,7 +20,6 @@ import (
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/pause"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/internal/backoff"
@@ -243,7 +242,7 @@ func (p *pauses) hostConfigOf(cfg *driver.TaskConfig) *container.HostConfig {
 	return &container.HostConfig{
 		// The daemon takes no path of a namespace. So the program enters it after the start.
 		NetworkMode:    "none",
-		CapDrop:        []string{settings.AllCapabilities},
+		CapDrop:        []string{taskconfig.AllCapabilities},
 		CapAdd:         []string{"sys_admin"}, // the kernel demands it of a process that enters a namespace
 		SecurityOpt:    []string{"label=disable", "no-new-privileges"},
 		ReadonlyRootfs: true,

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 )
 
 // dialectLabels are the labels of the dialect that the container of a task has, but for its allocation's.
@@ -89,7 +89,7 @@ func TestDaemon_InheritsNoLabelOfBerth(t *testing.T) {
 }
 
 func TestConfig_NamesExtraLabelsThatSelectNothing(t *testing.T) {
-	c := settings.Config{ExtraLabels: []string{"job_name", "task*", "[", "alloc"}}
+	c := taskconfig.Settings{ExtraLabels: []string{"job_name", "task*", "[", "alloc"}}
 	err := c.Validate()
 	for _, want := range []string{
 		`docker.extra_labels: "[": expected job_name, job_id, task_group_name`,

@@ -11,7 +11,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/pause"
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
 	"berth/test/kit"
@@ -27,7 +27,7 @@ type node struct {
 	t   *testing.T
 	ctx context.Context
 	dir string
-	cfg settings.Config
+	cfg taskconfig.Settings
 	// pause is the program of pause containers: the test's own may be linked dynamically.
 	pause string
 }
@@ -53,7 +53,7 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 	t.Cleanup(cancel)
 	n.ctx = ctx
 	n.dir = dir
-	n.cfg = settings.DefaultConfig()
+	n.cfg = taskconfig.DefaultSettings()
 	n.cfg.Endpoint = n.Endpoint()
 	n.Import("program:1")
 	n.pause = staticProgram(t)

@@ -12,7 +12,6 @@ import (
 	"berth/client/drivers/docker/limits"
 	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/privileges"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -20,7 +19,7 @@ import (
 
 // containers describes the containers of tasks.
 type containers struct {
-	cfg     settings.Config
+	cfg     taskconfig.Settings
 	options *Options
 	hosts   hostFiles
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
 
 // created starts a task with a config and returns its container.
 func (f *fixture) created(
-	cfg settings.Config, task *driver.TaskConfig, config map[string]any,
+	cfg taskconfig.Settings, task *driver.TaskConfig, config map[string]any,
 ) *container.CreateRequest {
 	f.t.Helper()
 	maps.Copy(task.Config, config)
@@ -32,7 +32,7 @@ func (f *fixture) created(
 }
 
 // permissive has the settings of a node that allows everything.
-func (f *fixture) permissive() settings.Config {
+func (f *fixture) permissive() taskconfig.Settings {
 	cfg := f.config()
 	cfg.AllowPrivileged = true
 	cfg.AllowCaps = []string{"all"}
@@ -419,12 +419,12 @@ func TestStart_ReadsASeccompProfile(t *testing.T) {
 }
 
 func TestExtraLabels_AreThoseOfTheSettings(t *testing.T) {
-	for _, name := range settings.LabelNames {
+	for _, name := range taskconfig.LabelNames {
 		if extraLabels[name] == nil {
 			t.Errorf("no container can get the label %s", name)
 		}
 	}
-	if len(extraLabels) != len(settings.LabelNames) {
-		t.Errorf("there are %d labels, and %d names", len(extraLabels), len(settings.LabelNames))
+	if len(extraLabels) != len(taskconfig.LabelNames) {
+		t.Errorf("there are %d labels, and %d names", len(extraLabels), len(taskconfig.LabelNames))
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/docker"
-	"berth/client/drivers/docker/settings"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
@@ -36,9 +36,9 @@ import (
 
 // Config has the operator's settings of the drivers.
 type Config struct {
-	Exec    exec.Config     `hcl:"exec,block"`
-	RawExec rawexec.Config  `hcl:"raw_exec,block"`
-	Docker  settings.Config `hcl:"docker,block"`
+	Exec    exec.Config         `hcl:"exec,block"`
+	RawExec rawexec.Config      `hcl:"raw_exec,block"`
+	Docker  taskconfig.Settings `hcl:"docker,block"`
 
 	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul
 	// block.
@@ -62,7 +62,7 @@ func DefaultConfig() Config {
 	return Config{
 		Exec:    exec.DefaultConfig(),
 		RawExec: rawexec.DefaultConfig(),
-		Docker:  settings.DefaultConfig(),
+		Docker:  taskconfig.DefaultSettings(),
 		Users:   external.DefaultUserRange(),
 	}
 }
@@ -221,7 +221,7 @@ func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 }
 
 // newDocker makes the driver of containers. command starts the processes that keep the output of its tasks.
-func (m *Manager) newDocker(cfg settings.Config, run executor.Config, o Options) *docker.Driver {
+func (m *Manager) newDocker(cfg taskconfig.Settings, run executor.Config, o Options) *docker.Driver {
 	return docker.New(cfg, docker.Options{
 		Dir:        run.Dir,
 		Command:    run.Command,

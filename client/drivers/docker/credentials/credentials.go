@@ -15,7 +15,6 @@ import (
 	"github.com/distribution/reference"
 
 	"berth/client/drivers/docker/engine"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/structs"
 )
@@ -36,7 +35,7 @@ const (
 
 // Of returns the credentials for the image of a task: the task's own, the operator's from a file or from a
 // helper, or none. The error is a precondition if the file or the helper fails.
-func Of(ctx context.Context, c settings.AuthConfig, want *taskconfig.Task) (engine.Auth, error) {
+func Of(ctx context.Context, c taskconfig.AuthConfig, want *taskconfig.Task) (engine.Auth, error) {
 	if a := want.Auth; a != nil {
 		return engine.Auth{
 			Username:      a.Username,

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"berth/client/drivers/docker/engine"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 )
 
@@ -37,7 +36,7 @@ func TestAuth_FindsCredentials(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	cfg := settings.AuthConfig{Config: file}
+	cfg := taskconfig.AuthConfig{Config: file}
 	for image, want := range map[string]engine.Auth{
 		"a:1":                   {Username: "u", Password: "p", ServerAddress: defaultRegistry},
 		"reg:5000/a:1":          {Username: "a", Password: "b", ServerAddress: "reg:5000"},

@@ -13,7 +13,6 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -148,7 +147,7 @@ func addDevice(h *container.HostConfig, m driver.Mount) error {
 
 // Check names the mounts that the node does not allow. Paths in the task's directory are allowed on every
 // node.
-func Check(c settings.VolumeConfig, want *taskconfig.Task) []error {
+func Check(c taskconfig.VolumeConfig, want *taskconfig.Task) []error {
 	if c.Enabled || want.Privileged {
 		return nil
 	}

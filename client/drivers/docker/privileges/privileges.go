@@ -10,7 +10,6 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"berth/client/drivers/docker/mounts"
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -25,7 +24,7 @@ var defaultCapabilities = []string{
 
 // Check rejects a task that asks for more than this node allows. A task that runs a CSI plugin is
 // privileged, so nothing is kept from it.
-func Check(c settings.Config, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+func Check(c taskconfig.Settings, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	if cfg.Privileged {
 		return nil
 	}
@@ -85,22 +84,22 @@ func mayLoosen(option string) bool {
 	return !slices.Contains(strictOptions, strings.Replace(option, ":", "=", 1))
 }
 
-func allows(c settings.Config, name string) bool {
-	return slices.Contains(c.AllowCaps, name) || slices.Contains(c.AllowCaps, settings.AllCapabilities)
+func allows(c taskconfig.Settings, name string) bool {
+	return slices.Contains(c.AllowCaps, name) || slices.Contains(c.AllowCaps, taskconfig.AllCapabilities)
 }
 
 // Confine sets the capabilities of a container without privileges: the daemon's default ones that the node
 // allows, with the job's additions, without the ones that the job drops.
-func Confine(c settings.Config, h *container.HostConfig, want *taskconfig.Task) {
-	h.CapDrop = []string{settings.AllCapabilities}
+func Confine(c taskconfig.Settings, h *container.HostConfig, want *taskconfig.Task) {
+	h.CapDrop = []string{taskconfig.AllCapabilities}
 	// Check has found that the node allows all.
-	if slices.Contains(want.CapAdd, settings.AllCapabilities) {
-		h.CapAdd = []string{settings.AllCapabilities}
+	if slices.Contains(want.CapAdd, taskconfig.AllCapabilities) {
+		h.CapAdd = []string{taskconfig.AllCapabilities}
 		h.CapDrop = want.CapDrop
 		return
 	}
 
-	if !slices.Contains(want.CapDrop, settings.AllCapabilities) {
+	if !slices.Contains(want.CapDrop, taskconfig.AllCapabilities) {
 		for _, name := range defaultCapabilities {
 			if allows(c, name) && !slices.Contains(want.CapDrop, name) {
 				h.CapAdd = append(h.CapAdd, name)
@@ -123,7 +122,7 @@ func Grant(h *container.HostConfig, missing []string) {
 		return
 	}
 
-	h.CapAdd = []string{settings.AllCapabilities}
+	h.CapAdd = []string{taskconfig.AllCapabilities}
 	h.CapDrop = missing
 	h.SecurityOpt = append(h.SecurityOpt, "seccomp=unconfined", "apparmor=unconfined")
 	h.DeviceCgroupRules = []string{"a *:* rwm"}
@@ -167,7 +166,7 @@ func missingIn(status, last string) ([]string, error) {
 
 		var missing []string
 		// The list goes on after the last capability of an older kernel.
-		for i, name := range settings.Capabilities {
+		for i, name := range taskconfig.Capabilities {
 			if i <= n && mask&(1<<i) == 0 {
 				missing = append(missing, name)
 			}

@@ -8,12 +8,11 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 )
 
 func TestConfine_LimitsCapabilities(t *testing.T) {
-	usual := settings.DefaultConfig().AllowCaps
+	usual := taskconfig.DefaultSettings().AllowCaps
 	for _, c := range []struct {
 		allowed, add, drop []string
 		wantAdd, wantDrop  []string
@@ -27,7 +26,7 @@ func TestConfine_LimitsCapabilities(t *testing.T) {
 		{[]string{"all"}, []string{"all"}, []string{"sys_admin"}, []string{"all"}, []string{"sys_admin"}},
 	} {
 		h := &container.HostConfig{}
-		cfg := settings.Config{AllowCaps: c.allowed}
+		cfg := taskconfig.Settings{AllowCaps: c.allowed}
 		Confine(cfg.WithDefaults(), h, &taskconfig.Task{CapAdd: c.add, CapDrop: c.drop})
 		slices.Sort(h.CapAdd)
 		slices.Sort(c.wantAdd)

@@ -1,7 +1,7 @@
-// Package taskconfig decodes the `config {}` block of a docker task. The block is decoded strictly: an
-// unknown field, a missing one, and a value of a wrong type or beyond its bounds are faults, each named by
-// its path. It knows neither the node nor the daemon: the driver decides whether the node allows what a job
-// asks for.
+// Package taskconfig has what people write for the docker driver: the `config {}` block of a task, and the
+// operator's Settings of the node with their defaults and checks. The block is decoded strictly: an unknown
+// field, a missing one, and a value of a wrong type or beyond its bounds are faults, each named by its path.
+// The package asks no daemon and does not decide what a task gets: package hostconfig does.
 package taskconfig
 
 import (
@@ -114,13 +114,13 @@ type Mount struct {
 type Volume struct{ Source, Target, Mode string }
 
 const (
-	maxSize     = 1 << 50     // bytes of a file system in memory
-	maxPIDs     = 4 << 20     // the kernel's bound
-	maxPeriod   = time.Second // the kernel's bound of a quota's period
-	minPeriod   = time.Millisecond
-	maxOOMScore = 1000
-	maxRetries  = 1000
-	maxCPU      = 8191 // the kernel's greatest number of a processor
+	maxSize      = 1 << 50     // bytes of a file system in memory
+	maxPIDs      = 4 << 20     // the kernel's bound
+	maxPeriod    = time.Second // the kernel's bound of a quota's period
+	minCPUPeriod = time.Millisecond
+	maxOOMScore  = 1000
+	maxRetries   = 1000
+	maxCPU       = 8191 // the kernel's greatest number of a processor
 )
 
 // Decode reads the block. The error is invalid and has a line for each fault.
@@ -296,7 +296,7 @@ func (t *Task) readLimits(b *block) {
 	t.CPUSet = readProcessors(b)
 	t.CPUHardLimit = b.boolean("cpu_hard_limit")
 	t.CPUCFSPeriod = time.Duration(b.number("cpu_cfs_period",
-		minPeriod.Microseconds(), maxPeriod.Microseconds())) * time.Microsecond
+		minCPUPeriod.Microseconds(), maxPeriod.Microseconds())) * time.Microsecond
 	t.MemoryHardLimit = int(b.number("memory_hard_limit", 0, structs.MaxMemoryMB))
 	t.OOMScoreAdj = int(b.number("oom_score_adj", 0, maxOOMScore))
 }

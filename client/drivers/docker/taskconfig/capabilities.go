@@ -1,4 +1,4 @@
-package settings
+package taskconfig
 
 // AllCapabilities stands for every capability in a list.
 const AllCapabilities = "all"

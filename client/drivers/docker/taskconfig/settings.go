@@ -1,4 +1,4 @@
-package settings
+package taskconfig
 
 import (
 	"cmp"
@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/drivers/docker/taskconfig"
 	"berth/structs"
 )
 
-// Config has the operator's settings.
-type Config struct {
+// Settings has the operator's settings.
+type Settings struct {
 	// Endpoint is the daemon's address: unix:// and the path of its socket.
 	Endpoint string `hcl:"endpoint"`
 	// AllowPrivileged lets jobs ask for privileges over the host: privileged containers, namespaces and
@@ -72,7 +71,7 @@ type DanglingConfig struct {
 
 // AuthConfig has the credentials of registries, for tasks that bring none.
 type AuthConfig struct {
-	// Config is a file in the form of docker's config.json.
+	// Settings is a file in the form of docker's config.json.
 	Config string `hcl:"config"`
 	// Helper is the suffix of a program docker-credential-SUFFIX, which is asked after the file.
 	Helper string `hcl:"helper"`
@@ -84,19 +83,19 @@ const (
 	minPIDsLimit      = 8
 	maxSocketPath     = 107 // of the kernel
 	maxHelperName     = 64
-	minPeriod         = time.Second
+	minSearchPeriod   = time.Second
 	minActivityPeriod = time.Second
 )
 
-// DefaultConfig returns a Config without missing settings.
-func DefaultConfig() Config {
-	return Config{
+// DefaultSettings returns a Settings without missing settings.
+func DefaultSettings() Settings {
+	return Settings{
 		Endpoint: defaultEndpoint,
 		AllowCaps: []string{
 			"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod",
 			"net_bind_service", "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
 		},
-		AllowLogging:        []string{taskconfig.LogLocal, taskconfig.LogJSON, taskconfig.LogNone},
+		AllowLogging:        []string{LogLocal, LogJSON, LogNone},
 		PIDsLimit:           defaultPIDsLimit,
 		PullActivityTimeout: 2 * time.Minute,
 		GC: GCConfig{
@@ -113,9 +112,9 @@ func DefaultConfig() Config {
 }
 
 // WithDefaults returns the settings with a default for each missing one. false is no missing setting: a
-// configuration starts from DefaultConfig.
-func (c Config) WithDefaults() Config {
-	d := DefaultConfig()
+// configuration starts from DefaultSettings.
+func (c Settings) WithDefaults() Settings {
+	d := DefaultSettings()
 	c.Endpoint = cmp.Or(c.Endpoint, d.Endpoint)
 	if c.AllowCaps == nil {
 		c.AllowCaps = d.AllowCaps
@@ -123,7 +122,7 @@ func (c Config) WithDefaults() Config {
 
 	c.AllowCaps = slices.Clone(c.AllowCaps)
 	for i, name := range c.AllowCaps {
-		c.AllowCaps[i] = taskconfig.Capability(name)
+		c.AllowCaps[i] = Capability(name)
 	}
 
 	if c.AllowLogging == nil {
@@ -139,10 +138,10 @@ func (c Config) WithDefaults() Config {
 }
 
 // Validate names every fault. Missing settings have defaults.
-func (c Config) Validate() error {
+func (c Settings) Validate() error {
 	faults := []error{c.checkEndpoint()}
 	for _, name := range c.AllowCaps {
-		known := slices.Contains(Capabilities, taskconfig.Capability(name))
+		known := slices.Contains(Capabilities, Capability(name))
 		if !known && !strings.EqualFold(name, AllCapabilities) {
 			faults = append(faults,
 				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"",
@@ -166,7 +165,7 @@ func (c Config) Validate() error {
 
 	within("pull_activity_timeout", c.PullActivityTimeout, minActivityPeriod)
 	within("gc.image_delay", c.GC.ImageDelay, 0)
-	within("gc.dangling_containers.period", c.GC.Dangling.Period, minPeriod)
+	within("gc.dangling_containers.period", c.GC.Dangling.Period, minSearchPeriod)
 	within("gc.dangling_containers.creation_grace", c.GC.Dangling.CreationGrace, 0)
 	if c.Auth.Config != "" && !filepath.IsAbs(c.Auth.Config) {
 		faults = append(faults,
@@ -183,7 +182,7 @@ func (c Config) Validate() error {
 }
 
 // checkEndpoint accepts sockets of this machine only: the mounts of a task are paths of this machine.
-func (c Config) checkEndpoint() error {
+func (c Settings) checkEndpoint() error {
 	if c.Endpoint == "" {
 		return nil
 	}
@@ -196,7 +195,7 @@ func (c Config) checkEndpoint() error {
 }
 
 // SocketExists reports whether a daemon has been here: it leaves its socket when it is killed.
-func (c Config) SocketExists() bool {
+func (c Settings) SocketExists() bool {
 	socket := strings.TrimPrefix(c.Endpoint, "unix://")
 	info, err := os.Stat(socket)
 	return err == nil && info.Mode()&os.ModeSocket != 0
@@ -209,7 +208,7 @@ var LabelNames = []string{
 }
 
 // checkExtraLabels names the settings that select no label.
-func (c Config) checkExtraLabels() []error {
+func (c Settings) checkExtraLabels() []error {
 	var faults []error
 	for _, pattern := range c.ExtraLabels {
 		if !slices.ContainsFunc(LabelNames, func(name string) bool { return matches(pattern, name) }) {
@@ -222,7 +221,7 @@ func (c Config) checkExtraLabels() []error {
 }
 
 // SelectsLabel reports whether containers get the label with a name of LabelNames.
-func (c Config) SelectsLabel(name string) bool {
+func (c Settings) SelectsLabel(name string) bool {
 	return slices.ContainsFunc(c.ExtraLabels, func(pattern string) bool { return matches(pattern, name) })
 }
 
