@@ -9,7 +9,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/drivers/docker/mounts"
+	"berth/client/drivers/docker/hostconfig"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -48,13 +48,13 @@ func (f hostFiles) joinNetwork(
 			continue
 		}
 
-		m := mounts.Bind(file.source, file.target, "")
+		m := hostconfig.Bind(file.source, file.target, "")
 		// All tasks of the allocation have these files.
 		m.ReadOnly = true
 		h.Mounts = append(h.Mounts, m)
 	}
 
-	return mounts.CheckTargets(h)
+	return hostconfig.CheckTargets(h)
 }
 
 // checkOwnNetwork rejects the settings of a network of its own. The container would get those of the group's

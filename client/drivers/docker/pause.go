@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/docker/engine"
-	"berth/client/drivers/docker/mounts"
+	"berth/client/drivers/docker/hostconfig"
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
@@ -233,7 +233,7 @@ func (p *pauses) describe(
 // hostConfigOf gives a pause container its two files and the one capability that it needs.
 func (p *pauses) hostConfigOf(cfg *driver.TaskConfig) *container.HostConfig {
 	readOnly := func(source, target string) mount.Mount {
-		m := mounts.Bind(source, target, "")
+		m := hostconfig.Bind(source, target, "")
 		m.ReadOnly = true
 		return m
 	}

@@ -9,9 +9,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"berth/client/drivers/docker/engine"
-	"berth/client/drivers/docker/limits"
-	"berth/client/drivers/docker/mounts"
-	"berth/client/drivers/docker/privileges"
+	"berth/client/drivers/docker/hostconfig"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -156,27 +154,27 @@ func (c *containers) hostConfigOf(
 
 // restrict adds the limits, the mounts and the privileges.
 func (c *containers) restrict(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
-	err := limits.Add(h, cfg, want, limits.Node{PIDs: c.cfg.PIDsLimit, MHz: c.options.MHz})
+	err := hostconfig.AddLimits(h, cfg, want, hostconfig.NodeLimits{PIDs: c.cfg.PIDsLimit, MHz: c.options.MHz})
 	if err == nil {
-		err = mounts.Add(h, cfg, want)
+		err = hostconfig.AddMounts(h, cfg, want)
 	}
 	if err == nil {
-		err = privileges.AddSecurity(h, cfg, want)
+		err = hostconfig.AddSecurity(h, cfg, want)
 	}
 	if err != nil {
 		return err
 	}
 
 	if !cfg.Privileged && !want.Privileged {
-		privileges.Confine(c.cfg, h, want)
+		hostconfig.Confine(c.cfg, h, want)
 		return nil
 	}
 
-	missing, err := privileges.Missing()
+	missing, err := hostconfig.MissingCapabilities()
 	if err != nil {
 		return err
 	}
 
-	privileges.Grant(h, missing)
+	hostconfig.Grant(h, missing)
 	return nil
 }

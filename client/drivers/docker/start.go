@@ -15,8 +15,8 @@ import (
 
 	"berth/client/drivers/docker/credentials"
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/hostconfig"
 	"berth/client/drivers/docker/images"
-	"berth/client/drivers/docker/privileges"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
@@ -35,7 +35,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
-	err = privileges.Check(d.cfg, cfg, want)
+	err = hostconfig.Check(d.cfg, cfg, want)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package mounts
+package hostconfig
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package mounts
+package hostconfig
 
 import (
 	"cmp"
@@ -32,9 +32,9 @@ func Bind(source, target string, propagation mount.Propagation) mount.Mount {
 	return m
 }
 
-// Add adds the task's directories, its volumes and devices, and the mounts of its config. The error says what
-// of the task does not fit, or what it lacks on this machine.
-func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+// AddMounts adds the task's directories, its volumes and devices, and the mounts of its config. The error
+// says what of the task does not fit, or what it lacks on this machine.
+func AddMounts(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	h.Mounts = append(h.Mounts,
 		Bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared, ""),
 		Bind(cfg.Dirs.Local, driver.Inside.Local, ""),
@@ -145,9 +145,9 @@ func addDevice(h *container.HostConfig, m driver.Mount) error {
 	return nil
 }
 
-// Check names the mounts that the node does not allow. Paths in the task's directory are allowed on every
-// node.
-func Check(c taskconfig.VolumeConfig, want *taskconfig.Task) []error {
+// checkMounts names the mounts that the node does not allow. Paths in the task's directory are allowed on
+// every node.
+func checkMounts(c taskconfig.VolumeConfig, want *taskconfig.Task) []error {
 	if c.Enabled || want.Privileged {
 		return nil
 	}

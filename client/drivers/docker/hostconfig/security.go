@@ -1,4 +1,4 @@
-package privileges
+package hostconfig
 
 import (
 	"fmt"

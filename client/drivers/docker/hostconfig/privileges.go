@@ -1,4 +1,4 @@
-package privileges
+package hostconfig
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -61,7 +60,7 @@ func Check(c taskconfig.Settings, cfg *driver.TaskConfig, want *taskconfig.Task)
 			structs.Cut(l.Driver, structs.MaxQuoted), strings.Join(c.AllowLogging, ", ")))
 	}
 
-	faults = append(faults, mounts.Check(c.Volumes, want)...)
+	faults = append(faults, checkMounts(c.Volumes, want)...)
 	most := c.PIDsLimit
 	if most > 0 && want.PIDsLimit > int64(most) {
 		faults = append(faults, fmt.Errorf("config.pids_limit: this node allows at most %d", most))
@@ -126,15 +125,15 @@ func Grant(h *container.HostConfig, missing []string) {
 	h.CapDrop = missing
 	h.SecurityOpt = append(h.SecurityOpt, "seccomp=unconfined", "apparmor=unconfined")
 	h.DeviceCgroupRules = []string{"a *:* rwm"}
-	h.Mounts = append(h.Mounts, mounts.Bind("/dev", "/dev", ""))
+	h.Mounts = append(h.Mounts, Bind("/dev", "/dev", ""))
 	// An empty list is none. Nil would be the daemon's usual paths.
 	h.MaskedPaths = []string{}
 	h.ReadonlyPaths = []string{}
 }
 
-// Missing are the kernel's capabilities that no process of the agent can have. The daemon's are
+// MissingCapabilities are the kernel's capabilities that no process of the agent can have. The daemon's are
 // the same.
-func Missing() ([]string, error) {
+func MissingCapabilities() ([]string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package limits
+package hostconfig
 
 import (
 	"runtime"
@@ -23,17 +23,19 @@ const (
 	minQuota = time.Millisecond
 )
 
-// Node has what a node says about the limits of its containers.
-type Node struct {
+// NodeLimits has what a node says about the limits of its containers.
+type NodeLimits struct {
 	// PIDs is the number of processes of a container whose job names none. Below 1 there is no limit.
 	PIDs int
 	// MHz is the node's, over all cores. A quota of processor time is a share of them. 0 is unknown.
 	MHz int
 }
 
-// Add sets the limits of a task in the configuration of its container. An error is of kind invalid: the
+// AddLimits sets the limits of a task in the configuration of its container. An error is of kind invalid: the
 // limits of the task contradict each other.
-func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, node Node) error {
+func AddLimits(
+	h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, node NodeLimits,
+) error {
 	r := cfg.Resources
 	// Without a weight the container has the daemon's default one.
 	if r.CPU > 0 {
