@@ -13,7 +13,6 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"berth/client/drivers/docker/credentials"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/hostconfig"
 	"berth/client/drivers/docker/images"
@@ -228,7 +227,7 @@ func (d *Driver) download(
 	ctx context.Context, r images.Request, want *taskconfig.Task,
 ) (*engine.Image, error) {
 	begin := time.Now()
-	auth, err := credentials.Of(ctx, d.cfg.Auth, want)
+	auth, err := images.Credentials(ctx, d.cfg.Auth, want)
 	if err == nil {
 		r.Auth = auth
 		var image *engine.Image

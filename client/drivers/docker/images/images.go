@@ -7,6 +7,9 @@
 // Only an image that a task of this driver has used is ever removed. The users of an image are counted by
 // task. After a restart of the agent they are counted again as the tasks are found. An image that other
 // containers use, or that has several names, stays.
+//
+// The credentials for a download are in the job, in a file in the form of docker's config.json, or come from
+// a helper program. The package keeps none.
 package images
 
 import (

@@ -1,4 +1,4 @@
-package credentials
+package images
 
 import (
 	"bytes"
@@ -33,9 +33,9 @@ const (
 	tokenUser = "<token>"
 )
 
-// Of returns the credentials for the image of a task: the task's own, the operator's from a file or from a
-// helper, or none. The error is a precondition if the file or the helper fails.
-func Of(ctx context.Context, c taskconfig.AuthConfig, want *taskconfig.Task) (engine.Auth, error) {
+// Credentials returns the credentials for the image of a task: the task's own, the operator's from a file or
+// from a helper, or none. The error is a precondition if the file or the helper fails.
+func Credentials(ctx context.Context, c taskconfig.AuthConfig, want *taskconfig.Task) (engine.Auth, error) {
 	if a := want.Auth; a != nil {
 		return engine.Auth{
 			Username:      a.Username,

@@ -1,4 +1,4 @@
-package credentials
+package images
 
 import (
 	"os"
@@ -45,18 +45,18 @@ func TestAuth_FindsCredentials(t *testing.T) {
 		"other.example/x":       {},
 		strings.Repeat("a", 64): {}, // an ID
 	} {
-		got, err := Of(t.Context(), cfg, &taskconfig.Task{Image: image})
+		got, err := Credentials(t.Context(), cfg, &taskconfig.Task{Image: image})
 		if err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", image, got, err)
 		}
 	}
 	own := &taskconfig.Task{Image: "a:1", Auth: &taskconfig.Auth{Username: "o", Password: "w"}}
-	if got, err := Of(t.Context(), cfg, own); err != nil || got.Username != "o" {
+	if got, err := Credentials(t.Context(), cfg, own); err != nil || got.Username != "o" {
 		t.Errorf("the task's own: %+v, %v", got, err)
 	}
 	cfg.Helper = "test"
 	for image, want := range map[string]string{"reg:5000/a:1": "b", "other.example/x": "other.example"} {
-		got, err := Of(t.Context(), cfg, &taskconfig.Task{Image: image})
+		got, err := Credentials(t.Context(), cfg, &taskconfig.Task{Image: image})
 		if err != nil || got.Password != want {
 			t.Errorf("with a helper for all, %s: got %+v, %v", image, got, err)
 		}
