@@ -19,7 +19,6 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	"berth/client/drivers/taskdirs"
 	"berth/internal/files"
 	"berth/structs"
 )
@@ -312,7 +311,7 @@ func (d *Driver) giveDirs(
 	if err != nil {
 		return err
 	}
-	return taskdirs.Give(cfg.Dirs, user, taskdirs.OpenTmp)
+	return sandbox.GiveTaskDirs(cfg.Dirs, user, sandbox.OpenTmp)
 }
 
 // userOf finds a user of an image: "uid", "uid:gid", "name" or "name:group". A name is looked up in the

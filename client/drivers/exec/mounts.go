@@ -12,14 +12,13 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	"berth/client/drivers/taskdirs"
 	"berth/structs"
 )
 
 // binds returns the task's own directories, then the job's mounts, outer paths first.
 func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
 	dirs := cfg.Dirs
-	err := taskdirs.Give(dirs, user, taskdirs.OpenTmp)
+	err := sandbox.GiveTaskDirs(dirs, user, sandbox.OpenTmp)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"berth/client/drivers/driver"
 	protocol "berth/client/drivers/protocol/driver"
-	"berth/client/drivers/taskdirs"
+	"berth/client/drivers/sandbox"
 	"berth/structs"
 )
 
@@ -84,10 +84,10 @@ func seesHost(can *protocol.DriverCapabilities) bool {
 func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilities) error {
 	if !seesHost(can) {
 		return errors.Join(
-			taskdirs.SetMode(cfg.Dirs.Task, 0o755),
-			taskdirs.SetMode(cfg.Dirs.Local, 0o777),
-			taskdirs.SetMode(cfg.Dirs.Secrets, 0o777),
-			taskdirs.OpenSecretFiles(cfg.Dirs))
+			sandbox.SetTaskDirMode(cfg.Dirs.Task, 0o755),
+			sandbox.SetTaskDirMode(cfg.Dirs.Local, 0o777),
+			sandbox.SetTaskDirMode(cfg.Dirs.Secrets, 0o777),
+			sandbox.OpenSecretFiles(cfg.Dirs))
 	}
 
 	user, err := of.find()
@@ -97,7 +97,7 @@ func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilit
 
 	// A task in the root of the host passes the directories above its own to reach them.
 	return errors.Join(
-		taskdirs.Give(cfg.Dirs, user, taskdirs.OwnTmp),
-		taskdirs.OpenTo(filepath.Dir(cfg.Dirs.Task), user),
-		taskdirs.OpenTo(cfg.Dirs.Task, user))
+		sandbox.GiveTaskDirs(cfg.Dirs, user, sandbox.OwnTmp),
+		sandbox.OpenTaskDir(filepath.Dir(cfg.Dirs.Task), user),
+		sandbox.OpenTaskDir(cfg.Dirs.Task, user))
 }

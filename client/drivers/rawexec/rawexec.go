@@ -13,7 +13,6 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
-	"berth/client/drivers/taskdirs"
 	"berth/structs"
 )
 
@@ -135,9 +134,9 @@ func sameFile(a, b string) bool {
 func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
 	alloc := filepath.Dir(dirs.Task)
 	return errors.Join(
-		taskdirs.Give(dirs, user, taskdirs.OwnTmp),
-		taskdirs.OpenTo(alloc, user),
-		taskdirs.OpenTo(dirs.Task, user))
+		sandbox.GiveTaskDirs(dirs, user, sandbox.OwnTmp),
+		sandbox.OpenTaskDir(alloc, user),
+		sandbox.OpenTaskDir(dirs.Task, user))
 }
 
 // workDir returns the working directory. A relative one is below the task's directory.

@@ -10,6 +10,9 @@
 // it costs the task nothing and an out-of-memory kill does not hit it. pid 1 is never among the mounts of
 // the sandbox, and the program cannot open its files. Root in the sandbox can ask it to end with SIGTERM.
 //
+// Before a task starts, its driver gives the directories of the task to the task's user (GiveTaskDirs). The
+// task may change them meanwhile, so no step follows a symbolic link.
+//
 // The package needs Linux 5.12 (mount_setattr). Supported checks this.
 package sandbox
 

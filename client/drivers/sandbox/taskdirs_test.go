@@ -1,4 +1,4 @@
-package taskdirs
+package sandbox
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/sandbox"
 	"berth/test/kit"
 )
 
@@ -32,7 +31,7 @@ func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 	mustDo(t, os.Mkdir(filepath.Dir(jwt), 0o755), os.WriteFile(jwt, nil, 0o600))
 	give := func() {
 		t.Helper()
-		mustDo(t, Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp))
+		mustDo(t, GiveTaskDirs(dirs, &User{UID: 1234, GID: 5678}, OwnTmp))
 	}
 	give() // one of both files is there
 	checkOwner(t, token, 1234, 5678, 0o440)
@@ -65,7 +64,7 @@ func TestGive_ChangesNoFileOfAnotherTask(t *testing.T) {
 	}
 	mustDo(t, os.MkdirAll(dirs.Local, 0o700), os.MkdirAll(other, 0o700),
 		os.WriteFile(token, nil, 0o440), os.Symlink(other, dirs.Secrets))
-	if err := Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
+	if err := GiveTaskDirs(dirs, &User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
 		t.Error("a task got its directories with a link in the place of one")
 	}
 	if err := OpenSecretFiles(dirs); err == nil {

@@ -1,6 +1,4 @@
-// Package taskdirs gives the directories of a task to the user of the task. The task may change them
-// meanwhile, so no step follows a symbolic link.
-package taskdirs
+package sandbox
 
 import (
 	"errors"
@@ -14,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/sandbox"
 	"berth/internal/files"
 	"berth/structs"
 )
@@ -27,11 +24,11 @@ const (
 	OpenTmp             = 0o777 | os.ModeSticky
 )
 
-// Give makes the user, nil for the agent's, the owner of the task's own directories. Others may read
+// GiveTaskDirs makes the user, nil for the agent's, the owner of the task's own directories. Others may read
 // local, and only the user enters secrets. Files in the directories keep their owners, except
 // driver.SecretFiles and the tokens. A symbolic link that a task has put in the place of a directory is an
 // error.
-func Give(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
+func GiveTaskDirs(dirs driver.Dirs, user *User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	err := os.Mkdir(path, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -124,7 +121,7 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 	return change(f)
 }
 
-func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
+func giveTo(dir string, user *User, mode os.FileMode) error {
 	return withDirectory(dir, func(f *os.File) error {
 		if user != nil {
 			err := f.Chown(int(user.UID), int(user.GID))
@@ -136,13 +133,13 @@ func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
 	})
 }
 
-// opening serializes OpenTo, because tasks of one allocation open the same directory: one reads its owner and
-// mode, and changes both.
+// opening serializes OpenTaskDir, because tasks of one allocation open the same directory: one reads its
+// owner and mode, and changes both.
 var opening sync.Mutex
 
-// OpenTo lets the user's group, and no other user except root, enter a directory. A directory has one group,
-// so OpenTo opens one that another group may enter to all users.
-func OpenTo(dir string, user *sandbox.User) error {
+// OpenTaskDir lets the user's group, and no other user except root, enter a directory. A directory has one
+// group, so OpenTaskDir opens one that another group may enter to all users.
+func OpenTaskDir(dir string, user *User) error {
 	if user == nil || user.UID == 0 && user.GID == 0 {
 		return nil
 	}
@@ -165,8 +162,8 @@ func OpenTo(dir string, user *sandbox.User) error {
 	})
 }
 
-// SetMode sets the mode of a directory. A symbolic link in its place is an error.
-func SetMode(dir string, mode os.FileMode) error {
+// SetTaskDirMode sets the mode of a directory. A symbolic link in its place is an error.
+func SetTaskDirMode(dir string, mode os.FileMode) error {
 	return withDirectory(dir, func(f *os.File) error { return f.Chmod(mode) })
 }
 
