@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"berth/client/drivers/protocol/base"
-	"berth/client/drivers/schema"
 	"berth/structs"
 )
 
@@ -53,7 +52,7 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 
 // identify asks a process what it is, and returns the schema of its configuration. One timeout bounds both
 // calls.
-func (p *Plugin) identify(ctx context.Context, service base.BasePluginClient) (*schema.Schema, error) {
+func (p *Plugin) identify(ctx context.Context, service base.BasePluginClient) (*Schema, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	info, err := service.PluginInfo(ctx, &base.PluginInfoRequest{})
@@ -74,7 +73,7 @@ func (p *Plugin) identify(ctx context.Context, service base.BasePluginClient) (*
 		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
 	}
 
-	return schema.Parse(answer.GetSpec())
+	return ParseSchema(answer.GetSpec())
 }
 
 // newPlugin returns the plugin of a file, of which nothing else is known.
@@ -88,7 +87,7 @@ func (c *Catalog) newPlugin(file string) *Plugin {
 
 // decode checks the operator's block. A program without a block has the defaults of its schema. If that wants
 // a setting, the program cannot be used; an unused copy of a program may lie beside it.
-func (c *Catalog) decode(parsed *schema.Schema, file string) ([]byte, error) {
+func (c *Catalog) decode(parsed *Schema, file string) ([]byte, error) {
 	given := c.given(file)
 	if given == nil {
 		config, err := parsed.Decode(nil)

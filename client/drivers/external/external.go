@@ -20,7 +20,6 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	protocol "berth/client/drivers/protocol/driver"
-	"berth/client/drivers/schema"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -82,7 +81,7 @@ type Driver struct {
 // process is a running process of the plugin.
 type process struct {
 	service protocol.DriverClient
-	schema  *schema.Schema
+	schema  *catalog.Schema
 	can     *protocol.DriverCapabilities
 }
 
@@ -168,7 +167,7 @@ func readProcess(ctx context.Context, service protocol.DriverClient) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of tasks: %w", err)
 	}
-	parsed, err := schema.Parse(announced.GetSpec())
+	parsed, err := catalog.ParseSchema(announced.GetSpec())
 	if err != nil {
 		return nil, err
 	}

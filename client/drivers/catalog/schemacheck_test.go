@@ -1,4 +1,4 @@
-package schema
+package catalog
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 func check(t *testing.T, config map[string]any) error {
 	t.Helper()
 	mount := object(specs{"source": attr("string", true), "readonly": fallback(attr("bool", false), "false")})
-	schema, err := Parse(object(specs{
+	schema, err := ParseSchema(object(specs{
 		"image":  attr("string", true),
 		"ports":  attr("list(string)", false),
 		"pids":   fallback(attr("number", false), "20"),

@@ -1,4 +1,4 @@
-package schema
+package catalog
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func fallback(primary *hclspec.Spec, value string) *hclspec.Spec {
 
 func decode(t *testing.T, spec *hclspec.Spec, config map[string]any) (map[string]any, error) {
 	t.Helper()
-	schema, err := Parse(spec)
+	schema, err := ParseSchema(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestParse_RejectsABadSchema(t *testing.T) {
 		"no kind":                       {},
 	}
 	for name, spec := range cases {
-		_, err := Parse(spec)
+		_, err := ParseSchema(spec)
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -220,7 +220,7 @@ func TestParse_NamesTheFirstFaults(t *testing.T) {
 	for i := range 1000 {
 		many[fmt.Sprint(i)] = attr("strong", false)
 	}
-	_, err := Parse(object(many))
+	_, err := ParseSchema(object(many))
 	if err == nil || strings.Count(err.Error(), "strong") < maxFaults || len(err.Error()) > 4096 {
 		t.Errorf("got %.5000v", err)
 	}

@@ -1,7 +1,4 @@
-// Package schema decodes a configuration by the schema that an external plugin announces. A
-// configuration is a map as the agent's and a job's HCL parser make it. The result is a map in msgpack, in
-// the form that the plugin expects.
-package schema
+package catalog
 
 import (
 	"encoding/json"
@@ -18,12 +15,13 @@ import (
 	"berth/structs"
 )
 
-// Schema is a plugin's schema, ready to decode configurations. It is safe for concurrent use, because nothing
-// changes it after Parse.
+// Schema is the schema that a plugin announces, ready to decode configurations. A configuration is a map as
+// the agent's and a job's HCL parser make it. The result is a map in msgpack, in the form that the plugin
+// expects. A Schema is safe for concurrent use, because nothing changes it after ParseSchema.
 type Schema struct{ spec hcldec.Spec }
 
-// Parse checks a plugin's announcement. A nil spec allows no settings.
-func Parse(announced *hclspec.Spec) (*Schema, error) {
+// ParseSchema checks a plugin's announcement. A nil spec allows no settings.
+func ParseSchema(announced *hclspec.Spec) (*Schema, error) {
 	if announced == nil {
 		return &Schema{hcldec.ObjectSpec{}}, nil
 	}
