@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/hooks"
-	"berth/client/hooks/template/files"
 	"berth/client/store"
 	osfiles "berth/internal/files"
 	"berth/internal/idtoken"
@@ -44,7 +44,7 @@ type taskHook struct {
 
 	// Only Up and the goroutine of Started, which never run together, use these.
 	env     *hooks.TaskEnv
-	files   *files.Dirs
+	files   *taskdirs.Files
 	rec     record
 	given   map[string]structs.Secret // that the process knows; without an entry, only the record is known
 	written map[string]structs.Secret // that are in their files
@@ -82,7 +82,7 @@ func (*taskHook) Name() string { return "identity" }
 // Started does the rest.
 func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.env = env
-	h.files = files.New(env)
+	h.files = taskdirs.NewFiles(env)
 	h.rec = record{Renew: map[string]time.Time{}, Keys: map[string]string{}}
 	h.given = map[string]structs.Secret{}
 	h.written = map[string]structs.Secret{}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/client/hooks/template/files"
 	"berth/structs"
 	"berth/structs/validate/taskfiles"
 )
@@ -256,7 +256,7 @@ func FuzzRender(f *testing.F) {
 		v := &values{
 			env:  map[string]string{"A": value},
 			node: func() *structs.Node { return &structs.Node{Meta: map[string]string{"rack": value}} },
-			dirs: files.New(&hooks.TaskEnv{
+			dirs: taskdirs.NewFiles(&hooks.TaskEnv{
 				Config: &driver.TaskConfig{Dirs: driver.Dirs{
 					Task:        own,
 					AllocShared: filepath.Join(root, "alloc"),

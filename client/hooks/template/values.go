@@ -8,8 +8,8 @@ import (
 	"maps"
 	"strings"
 
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/hooks"
-	"berth/client/hooks/template/files"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -19,7 +19,7 @@ type values struct {
 	// env has the environment of the process and the facts of the node, as they were at its start.
 	env  map[string]string
 	node func() *structs.Node
-	dirs *files.Dirs
+	dirs *taskdirs.Files
 	// lookups has the services, keys and variables. The job has the namespace, and the task the variables.
 	lookups   *lookup.Reader
 	namespace string
@@ -40,7 +40,7 @@ func newValues(env *hooks.TaskEnv) *values {
 	return &values{
 		env:  all,
 		node: env.Node,
-		dirs: files.New(env),
+		dirs: taskdirs.NewFiles(env),
 	}
 }
 

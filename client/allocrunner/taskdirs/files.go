@@ -1,6 +1,4 @@
-// Package files reads and writes the files of a task by the paths that its job has for them. A file outside
-// of the directories of the task is never read or written, whatever the task does to them meanwhile.
-package files
+package taskdirs
 
 import (
 	"errors"
@@ -19,10 +17,11 @@ import (
 	"berth/structs"
 )
 
-// Dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
-// allocation share. The task may change them at any time. So every access goes through an os.Root or
-// files.FindPlain, which follow no symbolic link out of the directory.
-type Dirs struct {
+// Files reads and writes the files of a task by the paths that its job has for them: in the task's own
+// directory, and in that which the tasks of the allocation share. The task may change them at any time. So
+// every access goes through an os.Root or files.FindPlain, and no file outside of the directories is ever
+// read or written.
+type Files struct {
 	task, shared string
 	places       []place
 }
@@ -34,11 +33,11 @@ type place struct {
 	rel  string // the path below it
 }
 
-// New returns the directories of a task.
-func New(env *hooks.TaskEnv) *Dirs {
+// NewFiles returns the directories of a task.
+func NewFiles(env *hooks.TaskEnv) *Files {
 	own := env.Config.Dirs.Task
 	shared := env.Config.Dirs.AllocShared
-	return &Dirs{own, shared, []place{
+	return &Files{own, shared, []place{
 		{env.Seen.Local, own, "local"},
 		{env.Seen.Secrets, own, "secrets"},
 		{env.Seen.AllocShared, shared, "."},
@@ -48,7 +47,7 @@ func New(env *hooks.TaskEnv) *Dirs {
 
 // locate returns the directory and the path below it that a job means: relative to the task's directory, or
 // as the task sees it. alloc is the directory of all tasks.
-func (d *Dirs) locate(written string) (root, rel string, err error) {
+func (d *Files) locate(written string) (root, rel string, err error) {
 	// Only clean paths can be compared by their text.
 	p := path.Clean(written)
 	if path.IsAbs(p) {
@@ -79,7 +78,7 @@ func (d *Dirs) locate(written string) (root, rel string, err error) {
 
 // Own returns the path, relative to the task's own directory, that a job means. A path in the directory that
 // the tasks of the allocation share is denied.
-func (d *Dirs) Own(written string) (rel string, err error) {
+func (d *Files) Own(written string) (rel string, err error) {
 	root, rel, err := d.locate(written)
 	if err == nil && root != d.task {
 		err = structs.Deniedf("%q is in the directory that the tasks of the group share",
@@ -102,7 +101,7 @@ func below(p, dir string) (rel string, ok bool) {
 }
 
 // ReadFile reads a regular file of at most max bytes.
-func (d *Dirs) ReadFile(written string, max int) (string, error) {
+func (d *Files) ReadFile(written string, max int) (string, error) {
 	dir, rel, err := d.locate(written)
 	if err != nil {
 		return "", err
@@ -145,7 +144,7 @@ func explain(written string, err error) error {
 }
 
 // WriteFile makes the file, with the directories above it, or replaces it as a whole.
-func (d *Dirs) WriteFile(written string, f files.File) error {
+func (d *Files) WriteFile(written string, f files.File) error {
 	dir, rel, err := d.locate(written)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package files
+package taskdirs
 
 import (
 	"errors"
@@ -28,8 +28,8 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{treetest.New(t)}
 }
 
-func (fx *fixture) dirs() *Dirs {
-	return New(&hooks.TaskEnv{
+func (fx *fixture) dirs() *Files {
+	return NewFiles(&hooks.TaskEnv{
 		Config: &driver.TaskConfig{Dirs: fx.Dirs()},
 		Seen:   driver.Inside,
 	})
