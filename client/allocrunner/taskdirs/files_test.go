@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
+	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
-	"berth/client/hooks/template/treetest"
 	"berth/internal/files"
 	"berth/structs"
 	"berth/test/kit"
 )
 
 // fixture has the directories of the task web, and those of another task of its allocation.
-type fixture struct{ *treetest.Tree }
+type fixture struct{ *drivertest.Tree }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &fixture{treetest.New(t)}
+	return &fixture{drivertest.NewTree(t)}
 }
 
 func (fx *fixture) dirs() *Files {

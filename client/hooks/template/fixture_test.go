@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/drivers/driver"
+	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
-	"berth/client/hooks/template/treetest"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a task on a node, which outlives the agent: its directories, the store, and its events.
 type fixture struct {
-	*treetest.Tree
+	*drivertest.Tree
 	t    *testing.T
 	db   *store.DB
 	meta map[string]string // of the node
@@ -39,7 +39,7 @@ type fixture struct {
 func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 	t.Helper()
 	fx := &fixture{
-		Tree: treetest.New(t),
+		Tree: drivertest.NewTree(t),
 		t:    t,
 		meta: map[string]string{"rack": "r1"},
 		env:  map[string]string{"PORT": "80"},

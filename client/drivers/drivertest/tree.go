@@ -1,6 +1,4 @@
-// Package treetest makes the directories of an allocation for tests: those of the task web, and those of
-// another task.
-package treetest
+package drivertest
 
 import (
 	"os"
@@ -10,14 +8,14 @@ import (
 	"berth/client/drivers/driver"
 )
 
-// Tree is the directory of an allocation.
+// Tree is the directory of an allocation: with those of the task web, and those of another task.
 type Tree struct {
 	t   testing.TB
 	dir string
 }
 
-// New makes the directories. They end with the test.
-func New(t testing.TB) *Tree {
+// NewTree makes the directories. They end with the test.
+func NewTree(t testing.TB) *Tree {
 	t.Helper()
 	tree := &Tree{t, t.TempDir()}
 	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
