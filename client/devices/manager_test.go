@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/drivers/catalog"
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each plugin takes a second to end
-	if plugintest.Main() {
+	if drivertest.PluginMain() {
 		return
 	}
 	reopen = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}
@@ -64,7 +64,7 @@ func running(t *testing.T, m *Manager) {
 // devices.
 func external(t *testing.T, devices string) (*Manager, *store.DB) {
 	t.Helper()
-	program := plugintest.Peer(t, "example-device")
+	program := drivertest.PeerPlugin(t, "example-device")
 	dir := t.TempDir()
 	err := os.Symlink(program, filepath.Join(dir, "example"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -19,10 +19,10 @@ import (
 )
 
 // faulty is a manager with a plugin that has faults on demand.
-func faulty(t *testing.T) (*Manager, *plugintest.Plugin) {
+func faulty(t *testing.T) (*Manager, *drivertest.Plugin) {
 	t.Helper()
 	dir := t.TempDir()
-	p := plugintest.Install(t, dir, plugintest.Device, kit.PlainProgram())
+	p := drivertest.InstallPlugin(t, dir, drivertest.DevicePlugin, kit.PlainProgram())
 	p.Set("devices", "a b")
 	m, _ := managerOf(t, dir)
 	device := m.sources["test-device"].(*plugin)
@@ -90,7 +90,7 @@ func TestPlugin_ThatRenamesItsGroupGivesADeviceOnce(t *testing.T) {
 
 // The devices of a plugin that is gone, or sends nonsense, are not offered until it is back.
 func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
-	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+	for _, fault := range []string{drivertest.Close, drivertest.Huge, drivertest.Garbage, drivertest.Fail} {
 		t.Run(fault, func(t *testing.T) {
 			m, p := faulty(t)
 			p.Set("Fingerprint", fault)
@@ -122,7 +122,7 @@ func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
 }
 
 // checkPace checks that a stream was not opened in a hot loop.
-func checkPace(t *testing.T, p *plugintest.Plugin, method string, began time.Time) {
+func checkPace(t *testing.T, p *drivertest.Plugin, method string, began time.Time) {
 	t.Helper()
 	n := p.Calls(method)
 	if took := time.Since(began); n > 2+int(took/reopen.Min) {
@@ -132,7 +132,7 @@ func checkPace(t *testing.T, p *plugintest.Plugin, method string, began time.Tim
 
 // A plugin without statistics has its devices still, and is not asked in a hot loop.
 func TestPlugin_WithoutStatisticsHasItsDevices(t *testing.T) {
-	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+	for _, fault := range []string{drivertest.Close, drivertest.Huge, drivertest.Garbage, drivertest.Fail} {
 		t.Run(fault, func(t *testing.T) {
 			m, p := faulty(t)
 			p.Set("Stats", fault)
@@ -195,7 +195,7 @@ func TestReadGroups_PassesTheNewestOfEachPauseOn(t *testing.T) {
 
 func TestReserve_OfAFaultyPluginFails(t *testing.T) {
 	for _, fault := range []string{
-		plugintest.Hang, plugintest.Exit, plugintest.Huge, plugintest.Garbage, plugintest.Fail,
+		drivertest.Hang, drivertest.Exit, drivertest.Huge, drivertest.Garbage, drivertest.Fail,
 	} {
 		t.Run(fault, func(t *testing.T) {
 			m, p := faulty(t)
@@ -223,7 +223,7 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 	for _, method := range []string{"Fingerprint", "Stats", "StreamStdio", "Shutdown"} {
 		t.Run(method, func(t *testing.T) {
 			m, p := faulty(t)
-			p.Set(method, plugintest.Hang)
+			p.Set(method, drivertest.Hang)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {

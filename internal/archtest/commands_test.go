@@ -40,8 +40,8 @@ func readTestList(t *testing.T) (list []listedPackage) {
 
 // outsiders are the names by which a test reaches a program of others. A test that mentions one needs more
 // than the packages that `make test` installs.
-var outsiders = regexp.MustCompile(`\b(consultest\.Start|dockertest\.Start\w*|plugintest\.Peer|kit\.CNIPlugins|` +
-	`PEER_BIN|chromedp|mkdocs|groff|linux\.uml)\b`)
+var outsiders = regexp.MustCompile(`\b(consultest\.Start|dockertest\.Start\w*|drivertest\.PeerPlugin|` +
+	`kit\.CNIPlugins|PEER_BIN|chromedp|mkdocs|groff|linux\.uml)\b`)
 
 // binaryNeeded matches a test that needs the built binary or a browser: `make test` runs the stories of
 // those.

@@ -52,7 +52,7 @@ var nodeClocks = map[string]clockFile{
 
 // testClocks are packages of tests.
 var testClocks = []string{
-	"berth/client/drivers/plugintest", "berth/client/drivers/drivertest",
+	"berth/client/drivers/drivertest",
 	"berth/client/drivers/docker/dockertest", "berth/client/login/signtest",
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 
@@ -34,7 +34,7 @@ func externalAgent(t *testing.T, programs ...string) *agent {
 	}
 	config := fmt.Sprintf("plugin_dir = %q\n", a.pluginDir())
 	for _, name := range programs {
-		err := os.Symlink(plugintest.Peer(t, name), filepath.Join(a.pluginDir(), name))
+		err := os.Symlink(drivertest.PeerPlugin(t, name), filepath.Join(a.pluginDir(), name))
 		if err != nil {
 			t.Fatal(err)
 		}

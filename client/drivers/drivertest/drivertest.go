@@ -1,5 +1,7 @@
-// Package drivertest is a task driver for tests: its tasks are entries in a Machine, which outlives the
-// drivers (and so the agents) that use it, as a kernel outlives processes. Nothing is run.
+// Package drivertest has what the tests of a node run in the place of a driver: a driver whose tasks are
+// entries in a Machine, which outlives the drivers (and so the agents) that use it, as a kernel outlives
+// processes; and an external Plugin, whose tasks are processes, or which has devices. It also makes the
+// directories of an allocation (Tree).
 package drivertest
 
 import (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	protocol "berth/client/drivers/protocol/driver"
 )
 
@@ -73,7 +73,7 @@ func readControl(t *testing.T, dir, file string) string {
 func TestCgroup_OfAFailedStartIsGone(t *testing.T) {
 	f := newFixture(t)
 	a := f.agent()
-	f.plugin.Set("StartTask", plugintest.Fail)
+	f.plugin.Set("StartTask", drivertest.Fail)
 	cfg := f.task("a1", loops)
 	if _, err := a.Start(t.Context(), cfg); err == nil {
 		t.Fatal("the start succeeds")

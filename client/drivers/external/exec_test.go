@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 
@@ -120,12 +120,12 @@ func TestExec_TheEndOfItsContextKillsTheCommand(t *testing.T) {
 func TestExec_OfAFaultyPlugin(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]structs.Kind{
-		plugintest.Exit:    structs.KindUnavailable,
-		plugintest.Close:   structs.KindInternal,
-		plugintest.Huge:    structs.KindUnavailable,
-		plugintest.Garbage: structs.KindUnavailable,
-		plugintest.Fail:    structs.KindInternal,
-		plugintest.Retry:   structs.KindUnavailable,
+		drivertest.Exit:    structs.KindUnavailable,
+		drivertest.Close:   structs.KindInternal,
+		drivertest.Huge:    structs.KindUnavailable,
+		drivertest.Garbage: structs.KindUnavailable,
+		drivertest.Fail:    structs.KindInternal,
+		drivertest.Retry:   structs.KindUnavailable,
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestExec_OfAPluginThatHangsEndsWithItsContext(t *testing.T) {
 	a := f.agent()
 	cfg := f.task("a1", loops)
 	a.start(cfg)
-	f.plugin.Set("ExecTaskStreaming", plugintest.Hang)
+	f.plugin.Set("ExecTaskStreaming", drivertest.Hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		f.plugin.Await("ExecTaskStreaming", 1)
@@ -220,8 +220,8 @@ func TestExec_OfAPluginThatHangsHasABound(t *testing.T) {
 	a := f.agent()
 	cfg := f.task("a1", loops)
 	a.start(cfg)
-	f.plugin.Set("ExecTaskStreaming", plugintest.Hang)
-	f.plugin.Set("Capabilities", plugintest.Hang)
+	f.plugin.Set("ExecTaskStreaming", drivertest.Hang)
+	f.plugin.Set("Capabilities", drivertest.Hang)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, _, err := a.command(ctx, cfg.ID, "true", "")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 
@@ -37,12 +37,12 @@ func (e expiring) Err() error {
 func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 	shorten(t)
 	for fault, want := range map[string]structs.Kind{
-		plugintest.Hang:    structs.KindTimeout,
-		plugintest.Exit:    structs.KindUnavailable,
-		plugintest.Huge:    structs.KindUnavailable,
-		plugintest.Garbage: structs.KindUnavailable,
-		plugintest.Fail:    structs.KindInternal,
-		plugintest.Retry:   structs.KindUnavailable,
+		drivertest.Hang:    structs.KindTimeout,
+		drivertest.Exit:    structs.KindUnavailable,
+		drivertest.Huge:    structs.KindUnavailable,
+		drivertest.Garbage: structs.KindUnavailable,
+		drivertest.Fail:    structs.KindInternal,
+		drivertest.Retry:   structs.KindUnavailable,
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 			f.plugin.Set("StartTask", fault)
 			ctx, expire := context.WithCancel(t.Context())
 			defer expire()
-			if fault == plugintest.Hang {
+			if fault == drivertest.Hang {
 				go func() {
 					f.plugin.Await("StartTask", 1)
 					expire()
@@ -104,7 +104,7 @@ func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
 		},
 	}
 	for method := range calls {
-		f.plugin.Set(method, plugintest.Hang)
+		f.plugin.Set(method, drivertest.Hang)
 	}
 	began := time.Now()
 	var all sync.WaitGroup
@@ -139,7 +139,7 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.plugin.Set(method, plugintest.Hang)
+			f.plugin.Set(method, drivertest.Hang)
 			a := f.launch()
 			f.plugin.Await(method, 1)
 			began := time.Now()
@@ -154,11 +154,11 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 func TestHealth_OfAPluginThatFailsAtOnce(t *testing.T) {
 	shorten(t)
 	faults := map[string]string{ // the description of the driver
-		plugintest.Hang:    "does not run",
-		plugintest.Exit:    "does not run",
-		plugintest.Huge:    "does not run",
-		plugintest.Garbage: "does not run",
-		plugintest.Fail:    "this call fails",
+		drivertest.Hang:    "does not run",
+		drivertest.Exit:    "does not run",
+		drivertest.Huge:    "does not run",
+		drivertest.Garbage: "does not run",
+		drivertest.Fail:    "this call fails",
 	}
 	for _, method := range []string{"TaskConfigSchema", "Capabilities"} {
 		for fault, want := range faults {
@@ -179,7 +179,7 @@ func TestHealth_OfAPluginThatDoesNotAnswer(t *testing.T) {
 	shorten(t)
 	f := newFixture(t)
 	a := f.agent()
-	f.plugin.Set("Capabilities", plugintest.Hang)
+	f.plugin.Set("Capabilities", drivertest.Hang)
 	a.awaitUnhealthy("does not answer")
 	f.plugin.Set("Capabilities", "")
 	a.await("healthy again", func(info *structs.DriverInfo) bool { return info.Healthy })
@@ -188,7 +188,7 @@ func TestHealth_OfAPluginThatDoesNotAnswer(t *testing.T) {
 func TestHealth_OfAPluginThatDoesNotReport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.plugin.Set("Fingerprint", plugintest.Hang)
+	f.plugin.Set("Fingerprint", drivertest.Hang)
 	a := f.launch()
 	a.awaitUnhealthy("has not reported its health")
 	f.plugin.Set("Fingerprint", "")
@@ -241,7 +241,7 @@ func TestHealth_OfAPluginThatFloodsIsPaced(t *testing.T) {
 
 func TestStreams_ThatEndAreReopenedWithABackoff(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+	for _, fault := range []string{drivertest.Close, drivertest.Huge, drivertest.Garbage, drivertest.Fail} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
@@ -273,7 +273,7 @@ func TestStreams_ThatEndAreReopenedWithABackoff(t *testing.T) {
 // A process that cannot take a task up now may do it later.
 func TestWait_RepeatsWhatTheNewProcessRejectsForNow(t *testing.T) {
 	shorten(t)
-	for _, fault := range []string{plugintest.Retry, plugintest.Hang, plugintest.Garbage, plugintest.Huge} {
+	for _, fault := range []string{drivertest.Retry, drivertest.Hang, drivertest.Garbage, drivertest.Huge} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
@@ -310,7 +310,7 @@ func TestWait_OfATaskThatThePluginLost(t *testing.T) {
 	a := f.agent()
 	cfg := f.task("a1", loops)
 	a.start(cfg)
-	f.plugin.Set("WaitTask", plugintest.Fail)
+	f.plugin.Set("WaitTask", drivertest.Fail)
 	result := a.wait(cfg.ID)
 	if n := f.plugin.Calls("WaitTask"); result.Err == "" || n != maxLost {
 		t.Errorf("got %+v after %d calls", result, n)
@@ -372,7 +372,7 @@ func TestDestroy_ThatFailsIsRepeated(t *testing.T) {
 	a := f.agent()
 	cfg := f.task("a1", loops)
 	a.start(cfg)
-	f.plugin.Set("DestroyTask", plugintest.Fail)
+	f.plugin.Set("DestroyTask", drivertest.Fail)
 	if err := a.Destroy(t.Context(), cfg.ID, nil); !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("got %v", err)
 	}

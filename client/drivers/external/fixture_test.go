@@ -13,8 +13,8 @@ import (
 
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/driver"
+	"berth/client/drivers/drivertest"
 	"berth/client/drivers/executor"
-	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each helper takes a second to end
-	if plugintest.Main() {
+	if drivertest.PluginMain() {
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
@@ -56,13 +56,13 @@ type fixture struct {
 	tasks   []string  // the IDs of all tasks
 	users   UserRange // that the agent allots
 	covers  func() ([]driver.Mount, error)
-	plugin  *plugintest.Plugin // nil for a driver of the peer
+	plugin  *drivertest.Plugin // nil for a driver of the peer
 }
 
 // newPeer is a node with the dialect's own raw_exec driver, which nobody here wrote.
 func newPeer(t *testing.T) *fixture {
 	t.Helper()
-	program := plugintest.Peer(t, "peer_raw_exec")
+	program := drivertest.PeerPlugin(t, "peer_raw_exec")
 	f := newNode(t)
 	f.name = "peer_raw_exec"
 	f.config = func(script string) map[string]any {
@@ -85,7 +85,7 @@ func newFixture(t *testing.T) *fixture {
 		return map[string]any{"script": script}
 	}
 	dir := filepath.Join(f.dir, "plugins")
-	f.plugin = plugintest.Install(t, dir, plugintest.Driver, kit.PlainProgram())
+	f.plugin = drivertest.InstallPlugin(t, dir, drivertest.DriverPlugin, kit.PlainProgram())
 	f.open(nil)
 	return f
 }

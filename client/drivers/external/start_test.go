@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 
@@ -36,7 +36,7 @@ func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
-	f.plugin.Set("pull", plugintest.Hang)
+	f.plugin.Set("pull", drivertest.Hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		f.plugin.Await("StartTask", 1)
@@ -62,7 +62,7 @@ func TestStart_WithoutAnAnswerLeavesATaskThatIsNotForgotten(t *testing.T) {
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", strings.TrimPrefix(loops, "echo up; ")) // its helper ends: it must not write
-	f.plugin.Set("answer", plugintest.Exit)
+	f.plugin.Set("answer", drivertest.Exit)
 	_, err := a.Start(t.Context(), cfg)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Fatalf("got %v", err)

@@ -13,14 +13,14 @@ import (
 
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/docker"
-	"berth/client/drivers/plugintest"
+	"berth/client/drivers/drivertest"
 	"berth/client/store"
 	"berth/structs"
 )
 
 // pluginNode is a node with one external driver.
 type pluginNode struct {
-	plugin  *plugintest.Plugin
+	plugin  *drivertest.Plugin
 	options Options
 }
 
@@ -38,7 +38,7 @@ func newPluginNode(t *testing.T, name string, blocks ...*catalog.PluginConfig) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &pluginNode{plugin: plugintest.Install(t, programs, plugintest.Driver, os.Args[0])}
+	n := &pluginNode{plugin: drivertest.InstallPlugin(t, programs, drivertest.DriverPlugin, os.Args[0])}
 	records, err := store.Open(dir)
 	if err != nil {
 		t.Fatal(err)

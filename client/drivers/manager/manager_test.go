@@ -15,9 +15,9 @@ import (
 
 	"berth/client/drivers/docker"
 	"berth/client/drivers/driver"
+	"berth/client/drivers/drivertest"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/client/drivers/plugintest"
 	"berth/client/drivers/rawexec"
 	"berth/structs"
 	"berth/test/kit"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(executor.Main(os.Args[2:]))
 	}
-	if plugintest.Main() {
+	if drivertest.PluginMain() {
 		return
 	}
 	goleak.VerifyTestMain(m)

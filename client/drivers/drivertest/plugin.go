@@ -1,7 +1,4 @@
-// Package plugintest is an external plugin for tests: a driver whose tasks are processes, or a device
-// plugin. A test switches its faults on and off while it runs. The program is the test binary itself: its
-// TestMain calls Main first.
-package plugintest
+package drivertest
 
 import (
 	"fmt"
@@ -22,8 +19,8 @@ const (
 
 // The kinds of plugins. The name of each is "test-" and its kind, see also Plugin.Set.
 const (
-	Driver = "driver"
-	Device = "device"
+	DriverPlugin = "driver"
+	DevicePlugin = "device"
 )
 
 // The faults of a method. Others are described at Plugin.Set.
@@ -37,8 +34,8 @@ const (
 	Close   = "close"   // a stream without a message
 )
 
-// Main serves the plugin and returns true if the process was started as one.
-func Main() bool {
+// PluginMain serves the plugin and returns true if the process was started as one.
+func PluginMain() bool {
 	kind := os.Getenv(kindVar)
 	if kind == "" {
 		return false
@@ -53,9 +50,9 @@ func Main() bool {
 	return true
 }
 
-// Peer returns the path of a plugin of the peer, which nobody here wrote (see scripts/peer-plugins.sh), or
-// skips the test.
-func Peer(t testing.TB, name string) string {
+// PeerPlugin returns the path of a plugin of the peer, which nobody here wrote (see scripts/peer-plugins.sh),
+// or skips the test.
+func PeerPlugin(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("PEER_PLUGINS")
 	if dir == "" {
@@ -64,15 +61,17 @@ func Peer(t testing.TB, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// Plugin controls the processes of a program.
+// Plugin controls the processes of a program. A test switches its faults on and off while it runs. The
+// program is the test binary itself: its TestMain calls PluginMain first.
 type Plugin struct {
 	t   testing.TB
 	dir string // one file for each setting, and the log of calls
 }
 
-// Install writes the program of a plugin into a directory of plugins. It executes the test binary or its
-// kit.PlainProgram: see Main. A package that starts few plugins does not need the time to build the latter.
-func Install(t testing.TB, dir, kind, binary string) *Plugin {
+// InstallPlugin writes the program of a plugin into a directory of plugins. It executes the test binary or
+// its kit.PlainProgram: see PluginMain. A package that starts few plugins does not need the time to build the
+// latter.
+func InstallPlugin(t testing.TB, dir, kind, binary string) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, dir: t.TempDir()}
 	// Two plugins of one test need different values, and both get the environment of the agent.

@@ -1,4 +1,4 @@
-package plugintest
+package drivertest
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ type services struct {
 // GRPCServer implements goplugin.GRPCPlugin.
 func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	base.RegisterBasePluginServer(g, &baseService{kind: s.kind, name: s.plugin.setting("name")})
-	if s.kind == Driver {
+	if s.kind == DriverPlugin {
 		driver.RegisterDriverServer(g, &driverService{plugin: s.plugin, tasks: map[string]*task{}})
 	} else {
 		device.RegisterDevicePluginServer(g, &deviceService{plugin: s.plugin})
@@ -153,7 +153,7 @@ func (b *baseService) PluginInfo(context.Context, *base.PluginInfoRequest) (*bas
 		PluginVersion:     "v1",
 		Name:              cmp.Or(b.name, "test-"+b.kind),
 	}
-	if b.kind == Device {
+	if b.kind == DevicePlugin {
 		info.Type = base.PluginType_DEVICE
 	}
 	return info, nil
@@ -170,7 +170,7 @@ func (b *baseService) ConfigSchema(
 func (b *baseService) SetConfig(
 	_ context.Context, r *base.SetConfigRequest,
 ) (*base.SetConfigResponse, error) {
-	if b.kind == Driver {
+	if b.kind == DriverPlugin {
 		t := r.GetNomadConfig().GetDriver().GetTopology()
 		total := uint64(0)
 		for _, core := range t.GetCores() {
