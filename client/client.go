@@ -19,7 +19,6 @@ import (
 	"berth/client/machine"
 	"berth/client/membership"
 	"berth/client/nodemeta"
-	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/admission"
 	"berth/internal/boottime"
@@ -40,7 +39,7 @@ type Deps struct {
 	Starting context.Context
 	Logger   hclog.Logger
 	// Pool reaches the servers. Nil makes an rpc.Pool over which they can call the node back.
-	Pool servers.Pool
+	Pool membership.ServerPool
 	// Consul has the services that jobs register there. It has to run for longer than the client. Nil: the
 	// node uses none.
 	Consul assembly.Consul
@@ -170,8 +169,8 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	// The subsystems get the list of servers, and with it the pool, before the pool can have their endpoints.
-	c.memory = servers.Remember(c.db, c.origin, c.logger)
-	c.servers = servers.New(lazyPool{c}, c.firstServers(), c.registration.proof.OfHeartbeat)
+	c.memory = membership.RememberServers(c.db, c.origin, c.logger)
+	c.servers = membership.NewServers(lazyPool{c}, c.firstServers(), c.registration.proof.OfHeartbeat)
 	c.work.makeHolds()
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
@@ -222,7 +221,7 @@ func (c *Client) openPool(deps Deps) {
 // lazyPool is the client's pool, which is made after its users.
 type lazyPool struct{ c *Client }
 
-// Call implements servers.Pool.
+// Call implements membership.ServerPool.
 func (l lazyPool) Call(ctx context.Context, addr, method string, req, resp any) error {
 	return l.c.pool.Call(ctx, addr, method, req, resp)
 }

@@ -5,17 +5,16 @@ import (
 	"slices"
 
 	"berth/client/membership"
-	"berth/client/servers"
 )
 
 // A list from a misconfigured discovery could have any number.
 const maxServers = 64
 
 // origin returns where this node has its servers from.
-func (n *node) origin() (servers.Origin, error) {
+func (n *node) origin() (membership.ServerOrigin, error) {
 	cfg := n.config()
 	belongs, err := membership.ReadCluster(cfg.StateDir())
-	return servers.Origin{Configured: cfg.Servers, Cluster: belongs}, err
+	return membership.ServerOrigin{Configured: cfg.Servers, Cluster: belongs}, err
 }
 
 // firstServers returns the servers that a new agent calls: those of its configuration, and then those that an

@@ -10,7 +10,6 @@ import (
 
 	"berth/client/assembly"
 	"berth/client/membership"
-	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
@@ -29,9 +28,9 @@ type node struct {
 	subsystems *assembly.Subsystems
 	consul     assembly.Consul // nil: the node uses none
 
-	pool        servers.Pool
-	servers     *servers.List
-	memory      *servers.Memory // of the servers that the node has learned
+	pool        membership.ServerPool
+	servers     *membership.Servers
+	memory      *membership.ServerMemory // of the servers that the node has learned
 	find        func(ctx context.Context) ([]string, error)
 	serversBack backoff.Recovery
 

@@ -1,6 +1,6 @@
 // Package membership has the node as a member of its cluster: its identity, the ID of the cluster, its
 // lease, the proof that it is the only agent with its ID, its return after a loss, the check of its claims,
-// and the drain before it leaves.
+// the drain before it leaves, and the choice of the server that it talks to.
 package membership
 
 import (

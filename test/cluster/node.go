@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/servers"
+	"berth/client/membership"
 	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
@@ -36,7 +36,7 @@ type Node struct {
 	stopDelay time.Duration // the time that a task takes to stop
 	guarded   bool          // see WithGuard
 	plugins   map[string]Plugin
-	servers   *servers.List
+	servers   *membership.Servers
 	serve     *rpc.Server
 	pool      *rpc.Pool
 	cancel    context.CancelFunc
@@ -122,7 +122,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Current().RPCAddr())
 	}
-	n.servers = servers.New(n.pool, addrs, agenttest.Proof)
+	n.servers = membership.NewServers(n.pool, addrs, agenttest.Proof)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	c.nodes = append(c.nodes, n)

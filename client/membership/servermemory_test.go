@@ -1,4 +1,4 @@
-package servers
+package membership
 
 import (
 	"bytes"
@@ -16,17 +16,17 @@ import (
 
 // opened is the memory of one agent.
 type opened struct {
-	*Memory
+	*ServerMemory
 	db     *store.DB
 	log    bytes.Buffer
-	origin Origin
+	origin ServerOrigin
 }
 
 // joined is the origin of the tests that have one alone.
-var joined = Origin{Configured: []string{"s1:1"}, Cluster: "one"}
+var joined = ServerOrigin{Configured: []string{"s1:1"}, Cluster: "one"}
 
 // remember begins an agent in dir.
-func remember(t *testing.T, dir string, origin Origin) *opened {
+func remember(t *testing.T, dir string, origin ServerOrigin) *opened {
 	t.Helper()
 	db, err := store.Open(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func remember(t *testing.T, dir string, origin Origin) *opened {
 	t.Cleanup(func() { _ = db.Close() })
 	o := &opened{db: db, origin: origin}
 	logger := hclog.New(&hclog.LoggerOptions{Output: &o.log})
-	o.Memory = Remember(db, func() (Origin, error) { return o.origin, nil }, logger)
+	o.ServerMemory = RememberServers(db, func() (ServerOrigin, error) { return o.origin, nil }, logger)
 	return o
 }
 
@@ -58,7 +58,7 @@ func (o *opened) end(t *testing.T) {
 func TestRecall_ReturnsTheServersOfTheSameOriginAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	origin := Origin{Configured: []string{"s1:1", "s2:1"}, Cluster: "one"}
+	origin := ServerOrigin{Configured: []string{"s1:1", "s2:1"}, Cluster: "one"}
 	first := remember(t, dir, origin)
 	if got := first.Recall(); len(got) > 0 {
 		t.Fatalf("a new node recalls %v", got)
@@ -69,16 +69,16 @@ func TestRecall_ReturnsTheServersOfTheSameOriginAlone(t *testing.T) {
 
 	for _, c := range []struct {
 		name   string
-		origin Origin
+		origin ServerOrigin
 		want   []string
 	}{
 		{"the same", origin, []string{"s3:1", "s4:1"}},
-		{"another order", Origin{[]string{"s2:1", "s1:1"}, "one"}, []string{"s3:1", "s4:1"}},
-		{"a server less", Origin{[]string{"s1:1"}, "one"}, nil},
-		{"other servers", Origin{[]string{"x1:1", "x2:1"}, "one"}, nil},
-		{"no servers", Origin{nil, "one"}, nil},
-		{"another cluster at the same addresses", Origin{[]string{"s1:1", "s2:1"}, "two"}, nil},
-		{"no cluster any more", Origin{[]string{"s1:1", "s2:1"}, ""}, nil},
+		{"another order", ServerOrigin{[]string{"s2:1", "s1:1"}, "one"}, []string{"s3:1", "s4:1"}},
+		{"a server less", ServerOrigin{[]string{"s1:1"}, "one"}, nil},
+		{"other servers", ServerOrigin{[]string{"x1:1", "x2:1"}, "one"}, nil},
+		{"no servers", ServerOrigin{nil, "one"}, nil},
+		{"another cluster at the same addresses", ServerOrigin{[]string{"s1:1", "s2:1"}, "two"}, nil},
+		{"no cluster any more", ServerOrigin{[]string{"s1:1", "s2:1"}, ""}, nil},
 	} {
 		again := remember(t, dir, c.origin)
 		if got := again.Recall(); !slices.Equal(got, c.want) {
@@ -92,7 +92,7 @@ func TestRecall_ReturnsTheServersOfTheSameOriginAlone(t *testing.T) {
 func TestNote_TakesTheOriginOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	agent := remember(t, dir, Origin{Configured: []string{"s1:1"}, Cluster: "one"})
+	agent := remember(t, dir, ServerOrigin{Configured: []string{"s1:1"}, Cluster: "one"})
 	agent.learn("s3:1")
 	agent.origin.Configured = []string{"s2:1"}
 	agent.learn("s3:1")
@@ -172,21 +172,21 @@ func TestNote_AFailedWriteIsSaidOnceAndRepeated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	agent := remember(t, dir, joined)
-	whole := agent.Memory.db
+	whole := agent.ServerMemory.db
 	closed := remember(t, t.TempDir(), joined)
 	closed.end(t)
 	const words = "failed to store the addresses of the servers"
 
-	agent.Memory.db = closed.db
+	agent.ServerMemory.db = closed.db
 	for range 3 {
 		agent.learn("s1:1")
 	}
 	if got := strings.Count(agent.log.String(), words); got != 1 {
 		t.Errorf("said %d times, want once:\n%s", got, &agent.log)
 	}
-	agent.Memory.db = whole
+	agent.ServerMemory.db = whole
 	agent.learn("s1:1")
-	agent.Memory.db = closed.db
+	agent.ServerMemory.db = closed.db
 	agent.learn("s2:1")
 	if got := strings.Count(agent.log.String(), words); got != 2 {
 		t.Errorf("said %d times, want once for each of two failures:\n%s", got, &agent.log)

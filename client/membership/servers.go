@@ -1,9 +1,4 @@
-// Package servers chooses the server that a node talks to: the leader first, so that the leader can call
-// the node back, and the next one when a server cannot be reached. A server that did not answer is avoided:
-// it comes last until it has answered again, also if the others name it as the leader.
-//
-// It keeps no connections (the pool does) and knows no methods.
-package servers
+package membership
 
 import (
 	"context"
@@ -20,14 +15,17 @@ import (
 // suspendedRetry is the time after which a call may be repeated that was rejected by Suspend.
 const suspendedRetry = 2 * time.Second
 
-// Pool calls a method at an address, as rpc.Pool does.
-type Pool interface {
+// ServerPool calls a method at an address, as rpc.ServerPool does.
+type ServerPool interface {
 	Call(ctx context.Context, addr, method string, req, resp any) error
 }
 
-// List is an ordered list of servers, best first. It is an rpc.Caller that tries them in this order.
-type List struct {
-	pool  Pool
+// Servers is an ordered list of servers, best first. It is an rpc.Caller that tries them in this order: the
+// leader first, so that the leader can call the node back, and the next one when a server cannot be reached.
+// A server that did not answer is avoided: it comes last until it has answered again, also if the others name
+// it as the leader. The list keeps no connections, its pool does.
+type Servers struct {
+	pool  ServerPool
 	proof func() *structs.AgentProof // of the node's agent; nil: it has none
 	epoch atomic.Uint64              // of the node
 
@@ -42,10 +40,10 @@ type List struct {
 	moved   chan struct{}   // closed and replaced when the first address changes
 }
 
-// New makes a list that begins with addrs. proof returns the present proof of the agent of the node. It is
-// nil for an agent without one.
-func New(pool Pool, addrs []string, proof func() *structs.AgentProof) *List {
-	return &List{
+// NewServers makes a list that begins with addrs. proof returns the present proof of the agent of the node.
+// It is nil for an agent without one.
+func NewServers(pool ServerPool, addrs []string, proof func() *structs.AgentProof) *Servers {
+	return &Servers{
 		pool:     pool,
 		proof:    proof,
 		accepted: make(chan struct{}),
@@ -58,7 +56,7 @@ func New(pool Pool, addrs []string, proof func() *structs.AgentProof) *List {
 // Set replaces the list by a server's answer, whose leader comes first. While the leader is avoided, the
 // first server stays so. An empty answer changes nothing: a server that knows no others must not leave the
 // node without servers.
-func (l *List) Set(addrs []string) {
+func (l *Servers) Set(addrs []string) {
 	if len(addrs) == 0 {
 		return
 	}
@@ -86,7 +84,7 @@ func (l *List) Set(addrs []string) {
 }
 
 // Avoid puts a server last that did not answer, until Reached.
-func (l *List) Avoid(addr string) {
+func (l *Servers) Avoid(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.addrs, addr)
@@ -98,7 +96,7 @@ func (l *List) Avoid(addr string) {
 }
 
 // Reached ends Avoid. The leader comes first again.
-func (l *List) Reached(addr string) {
+func (l *Servers) Reached(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.avoids(addr) {
@@ -114,7 +112,7 @@ func (l *List) Reached(addr string) {
 
 // Doubtful returns the avoided servers that are to be looked at: each one once, and the leader by the last
 // answer always, since the servers call the node best over its connection.
-func (l *List) Doubtful() (addrs []string) {
+func (l *Servers) Doubtful() (addrs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for addr, named := range l.avoided {
@@ -127,13 +125,13 @@ func (l *List) Doubtful() (addrs []string) {
 }
 
 // avoids reports whether a server is avoided. The caller holds l.mu.
-func (l *List) avoids(addr string) bool {
+func (l *Servers) avoids(addr string) bool {
 	_, avoided := l.avoided[addr]
 	return avoided
 }
 
 // replace sets the list, which has at least one address. The caller holds l.mu.
-func (l *List) replace(addrs []string) {
+func (l *Servers) replace(addrs []string) {
 	changed := len(l.addrs) == 0 || l.addrs[0] != addrs[0]
 	l.addrs = addrs
 	if changed {
@@ -143,7 +141,7 @@ func (l *List) replace(addrs []string) {
 }
 
 // All returns the current list.
-func (l *List) All() []string {
+func (l *Servers) All() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.addrs)
@@ -151,7 +149,7 @@ func (l *List) All() []string {
 
 // First returns the server that is called first ("" if none is known) and a channel that closes when another
 // takes its place.
-func (l *List) First() (addr string, moved <-chan struct{}) {
+func (l *Servers) First() (addr string, moved <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.addrs) > 0 {
@@ -162,7 +160,7 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 
 // SetEpoch sets the epoch with which Call stamps the calls of the node, because the servers have accepted its
 // agent. The calls in flight keep theirs. It ends a suspension.
-func (l *List) SetEpoch(epoch uint64) {
+func (l *Servers) SetEpoch(epoch uint64) {
 	l.epoch.Store(epoch)
 	l.suspended.Store(false)
 	l.acceptOne.Do(func() { close(l.accepted) })
@@ -170,13 +168,13 @@ func (l *List) SetEpoch(epoch uint64) {
 
 // Suspend makes Call reject the calls of the node (structs.EpochRequest): another agent is the node. It may
 // be of the same epoch.
-func (l *List) Suspend() { l.suspended.Store(true) }
+func (l *Servers) Suspend() { l.suspended.Store(true) }
 
 // Epoch returns the epoch of the node.
-func (l *List) Epoch() uint64 { return l.epoch.Load() }
+func (l *Servers) Epoch() uint64 { return l.epoch.Load() }
 
 // MoveToEnd moves a server that does not answer to the end, if it is still the first.
-func (l *List) MoveToEnd(addr string) {
+func (l *Servers) MoveToEnd(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.addrs) < 2 || l.addrs[0] != addr {
@@ -197,7 +195,7 @@ func (l *List) MoveToEnd(addr string) {
 //
 // If the answer says when to try again (structs.RetryAfter), the next call begins with the same server: it is
 // overloaded, or a system that all servers use is away.
-func (l *List) Call(ctx context.Context, method string, req, resp any) error {
+func (l *Servers) Call(ctx context.Context, method string, req, resp any) error {
 	if r, ok := req.(structs.EpochRequest); ok {
 		err := l.stamp(ctx, method, r)
 		if err != nil {
@@ -227,7 +225,7 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 }
 
 // stamp prepares a call of the node once its agent is accepted.
-func (l *List) stamp(ctx context.Context, method string, r structs.EpochRequest) error {
+func (l *Servers) stamp(ctx context.Context, method string, r structs.EpochRequest) error {
 	if l.suspended.Load() {
 		return structs.Rejectedf(structs.CauseSecondAgent, suspendedRetry,
 			"calling %s: another agent has the lease of this node", method)
@@ -248,10 +246,10 @@ func (l *List) stamp(ctx context.Context, method string, r structs.EpochRequest)
 }
 
 // At returns a caller of one server. It is for the requests of the lease, which have no epoch.
-func (l *List) At(addr string) rpc.Caller { return single{l.pool, addr} }
+func (l *Servers) At(addr string) rpc.Caller { return single{l.pool, addr} }
 
 type single struct {
-	pool Pool
+	pool ServerPool
 	addr string
 }
 

@@ -1,4 +1,4 @@
-package servers
+package membership
 
 import (
 	"context"
@@ -17,48 +17,48 @@ const (
 	maxAddressBytes = 255
 )
 
-// Origin is where a node has its servers from. One of another origin is that of another cluster, or an
+// ServerOrigin is where a node has its servers from. One of another origin is that of another cluster, or an
 // operator has decided anew which servers the node calls.
-type Origin struct {
+type ServerOrigin struct {
 	Configured []string // the addresses of the configuration, in any order
 	Cluster    string   // the ID of the cluster of the node, "": it has joined none
 }
 
-func (o Origin) equal(other Origin) bool {
-	return o.Cluster == other.Cluster && slices.Equal(sorted(o.Configured), sorted(other.Configured))
+func (o ServerOrigin) equal(other ServerOrigin) bool {
+	return o.Cluster == other.Cluster && slices.Equal(sortedAddrs(o.Configured), sortedAddrs(other.Configured))
 }
 
-// record is what a node remembers.
-type record struct {
-	Origin  Origin
+// learnedServers is what a node remembers.
+type learnedServers struct {
+	Origin  ServerOrigin
 	Servers []string // in order of the addresses
 }
 
-var table = store.NewTable[record]("servers")
+var serversTable = store.NewTable[learnedServers]("servers")
 
-// recordKey is the key of the only record.
-const recordKey = "learned"
+// learnedKey is the key of the only record.
+const learnedKey = "learned"
 
-// Memory keeps the addresses that the servers have told a node over restarts of its agent. So a node comes
-// back whose servers have all changed their addresses since its configuration was written.
-type Memory struct {
+// ServerMemory keeps the addresses that the servers have told a node over restarts of its agent. So a node
+// comes back whose servers have all changed their addresses since its configuration was written.
+type ServerMemory struct {
 	db     *store.DB
 	logger hclog.Logger
-	origin func() (Origin, error)
+	origin func() (ServerOrigin, error)
 	due    chan struct{} // has a value: the disk does not have the last answer yet
 
 	// Only write uses these two.
-	stored record
+	stored learnedServers
 	failed bool // the last time
 
 	mu      sync.Mutex
 	learned []string // of the last answer
 }
 
-// Remember opens the memory of a node. The function tells from where the node has its servers now.
-func Remember(db *store.DB, origin func() (Origin, error), logger hclog.Logger) *Memory {
-	m := &Memory{db: db, logger: logger, origin: origin, due: make(chan struct{}, 1)}
-	kept, err := table.Get(db, recordKey)
+// RememberServers opens the memory of a node. The function tells from where the node has its servers now.
+func RememberServers(db *store.DB, origin func() (ServerOrigin, error), logger hclog.Logger) *ServerMemory {
+	m := &ServerMemory{db: db, logger: logger, origin: origin, due: make(chan struct{}, 1)}
+	kept, err := serversTable.Get(db, learnedKey)
 	if err != nil { // the configuration has servers, too
 		logger.Error("failed to read the addresses of the servers that the node has learned", "error", err)
 	}
@@ -70,7 +70,7 @@ func Remember(db *store.DB, origin func() (Origin, error), logger hclog.Logger) 
 
 // Recall returns the servers that an earlier agent has learned from the present origin. Run must not have
 // begun.
-func (m *Memory) Recall() []string {
+func (m *ServerMemory) Recall() []string {
 	now, err := m.origin()
 	if err != nil || !now.equal(m.stored.Origin) {
 		return nil
@@ -79,7 +79,7 @@ func (m *Memory) Recall() []string {
 }
 
 // Note has Run store the servers of an answer. It does not wait for the disk.
-func (m *Memory) Note(addrs []string) {
+func (m *ServerMemory) Note(addrs []string) {
 	if len(addrs) == 0 {
 		return
 	}
@@ -93,7 +93,7 @@ func (m *Memory) Note(addrs []string) {
 }
 
 // Run stores what Note has, until ctx ends.
-func (m *Memory) Run(ctx context.Context) {
+func (m *ServerMemory) Run(ctx context.Context) {
 	for {
 		select {
 		case <-m.due:
@@ -106,9 +106,9 @@ func (m *Memory) Run(ctx context.Context) {
 
 // write stores the last answer if it is another set of servers. The next answer repeats a failed write. The
 // log has the first failure of a series alone: a disk may be full for long.
-func (m *Memory) write() {
+func (m *ServerMemory) write() {
 	m.mu.Lock()
-	next := record{Servers: bounded(m.learned)}
+	next := learnedServers{Servers: boundedAddrs(m.learned)}
 	m.mu.Unlock()
 	var err error
 	next.Origin, err = m.origin()
@@ -121,7 +121,7 @@ func (m *Memory) write() {
 	}
 
 	if err == nil {
-		err = table.Put(m.db, recordKey, &next)
+		err = serversTable.Put(m.db, learnedKey, &next)
 	}
 	if err == nil {
 		m.stored = next
@@ -132,16 +132,16 @@ func (m *Memory) write() {
 	m.failed = err != nil
 }
 
-// bounded returns the addresses that are worth storing, in their order.
-func bounded(addrs []string) []string {
-	all := slices.DeleteFunc(sorted(addrs), func(addr string) bool {
+// boundedAddrs returns the addresses that are worth storing, in their order.
+func boundedAddrs(addrs []string) []string {
+	all := slices.DeleteFunc(sortedAddrs(addrs), func(addr string) bool {
 		_, _, err := net.SplitHostPort(addr)
 		return err != nil || len(addr) > maxAddressBytes
 	})
 	return all[:min(len(all), maxRemembered)]
 }
 
-// sorted returns each address once, in their order.
-func sorted(addrs []string) []string {
+// sortedAddrs returns each address once, in their order.
+func sortedAddrs(addrs []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(addrs)))
 }

@@ -1,4 +1,4 @@
-package servers
+package membership
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 			[]string{"a"}, []string{"a", "b", "c"}},
 	} {
 		p := &pool{errs: tc.errs}
-		l := New(p, []string{"a", "b", "c"}, nil)
+		l := NewServers(p, []string{"a", "b", "c"}, nil)
 		err := l.Call(context.Background(), "M", nil, nil)
 		if structs.KindOf(err) != tc.kind || !slices.Equal(p.called, tc.called) ||
 			!slices.Equal(l.All(), tc.then) {
@@ -88,7 +88,7 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 }
 
 func TestCall_WithoutAServerIsUnavailable(t *testing.T) {
-	if err := New(&pool{}, nil, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err,
+	if err := NewServers(&pool{}, nil, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err,
 		structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -98,7 +98,7 @@ func TestCall_AnEndedContextMovesNoServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := &pool{errs: map[string]error{"a": errorOf(structs.KindTimeout)}}
-	l := New(p, []string{"a", "b"}, nil)
+	l := NewServers(p, []string{"a", "b"}, nil)
 	err := l.Call(ctx, "M", nil, nil)
 	if err == nil || !slices.Equal(l.All(), []string{"a", "b"}) {
 		t.Errorf("%v, then %v", err, l.All())
@@ -106,7 +106,7 @@ func TestCall_AnEndedContextMovesNoServer(t *testing.T) {
 }
 
 func TestFirst_SignalsAnotherServer(t *testing.T) {
-	l := New(&pool{}, []string{"a", "b"}, nil)
+	l := NewServers(&pool{}, []string{"a", "b"}, nil)
 	addr, moved := l.First()
 	if addr != "a" {
 		t.Fatalf("first is %s", addr)
@@ -123,14 +123,14 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 	if addr, _ := l.First(); addr != "c" {
 		t.Errorf("first is %s", addr)
 	}
-	if addr, _ := New(&pool{}, nil, nil).First(); addr != "" {
+	if addr, _ := NewServers(&pool{}, nil, nil).First(); addr != "" {
 		t.Errorf("an empty list: got the first server %s", addr)
 	}
 }
 
 // A server that does not answer is not tried first again because another one names it as the leader.
 func TestAvoid_PutsAServerLastUntilItIsReached(t *testing.T) {
-	l := New(&pool{}, []string{"a", "b", "c"}, nil)
+	l := NewServers(&pool{}, []string{"a", "b", "c"}, nil)
 	want := func(when string, want ...string) {
 		t.Helper()
 		if got := l.All(); !slices.Equal(got, want) {
@@ -162,7 +162,7 @@ func TestAvoid_PutsAServerLastUntilItIsReached(t *testing.T) {
 
 func TestList_ConcurrentUse(t *testing.T) {
 	p := &pool{errs: map[string]error{"a": structs.NotServedf("no leader")}}
-	l := New(p, []string{"a", "b"}, nil)
+	l := NewServers(p, []string{"a", "b"}, nil)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() { _ = l.Call(context.Background(), "M", nil, nil) })
@@ -186,7 +186,7 @@ func (s *stamped) Call(_ context.Context, _, _ string, req, _ any) error {
 // A request that is sent again after the node has got another epoch is a new one.
 func TestCall_StampsTheEpochOfTheNode(t *testing.T) {
 	p := &stamped{}
-	l := New(p, []string{"a"}, nil)
+	l := NewServers(p, []string{"a"}, nil)
 	req := &structs.CSIVolumeClaimRequest{}
 	for _, epoch := range []uint64{7, 9} {
 		l.SetEpoch(epoch)
@@ -202,7 +202,7 @@ func TestCall_StampsTheEpochOfTheNode(t *testing.T) {
 // The heartbeat of a rejected agent goes on, and its calls as an operator's do.
 func TestSuspend_RejectsTheCallsOfTheNodeUntilItHasAnEpoch(t *testing.T) {
 	p := &stamped{}
-	l := New(p, []string{"a"}, nil)
+	l := NewServers(p, []string{"a"}, nil)
 	l.Suspend()
 	err := l.Call(t.Context(), "M", &structs.AllocsGetRequest{}, nil)
 	if structs.CauseOf(err) != structs.CauseSecondAgent || len(p.epochs) != 0 {
@@ -218,7 +218,7 @@ func TestSuspend_RejectsTheCallsOfTheNodeUntilItHasAnEpoch(t *testing.T) {
 func TestCall_OfTheNodeWaitsUntilItsAgentIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &stamped{}
-		l := New(p, []string{"a"}, nil)
+		l := NewServers(p, []string{"a"}, nil)
 		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := l.Call(limited, "M", &structs.CSIVolumeUnpublishRequest{}, nil)
@@ -240,7 +240,7 @@ func TestCall_OfTheNodeWaitsUntilItsAgentIsAccepted(t *testing.T) {
 func TestCall_StampsThePresentProof(t *testing.T) {
 	p := &stamped{}
 	nonce := "n1"
-	l := New(p, []string{"a"}, func() *structs.AgentProof { return &structs.AgentProof{Nonce: nonce} })
+	l := NewServers(p, []string{"a"}, func() *structs.AgentProof { return &structs.AgentProof{Nonce: nonce} })
 	l.SetEpoch(1)
 	requests := []structs.AgentRequest{
 		&structs.CSIVolumeClaimRequest{}, &structs.CSIVolumeUnpublishRequest{}, &structs.CSINodeExpandOutcome{},
