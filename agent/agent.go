@@ -19,7 +19,7 @@ import (
 	"berth/api"
 	_ "berth/api/nouns" // the routes
 	"berth/client"
-	"berth/client/hooks/taskapi"
+	"berth/client/hooks/secrets"
 	"berth/client/nodemetrics"
 	"berth/consul"
 	"berth/endpoints/rights"
@@ -48,11 +48,11 @@ type Agent struct {
 	acl      *consulacl.Client // of a server; nil like consul
 	caller   rpc.Caller
 	ln       net.Listener
-	socket   net.Listener      // the operator socket
-	apis     []*apiServer      // on ln and on socket
-	taskAPI  *taskapi.Sockets  // of the tasks of the node
-	keys     *peertls.Keys     // nil: the agent does not speak TLS
-	splitter *peertls.Splitter // of ln, nil: ln has connections of one kind
+	socket   net.Listener        // the operator socket
+	apis     []*apiServer        // on ln and on socket
+	taskAPI  *secrets.APISockets // of the tasks of the node
+	keys     *peertls.Keys       // nil: the agent does not speak TLS
+	splitter *peertls.Splitter   // of ln, nil: ln has connections of one kind
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	// audit takes the changes by people until all other parts have ended; nil: there is no audit log.
@@ -104,7 +104,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		socket:  socket,
 		metrics: sinks,
 		left:    make(chan struct{}),
-		taskAPI: taskapi.New(logger),
+		taskAPI: secrets.NewAPISockets(logger),
 	}
 
 	a.settings.Store(&cfg)

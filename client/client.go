@@ -15,7 +15,7 @@ import (
 	"berth/client/assembly"
 	"berth/client/calls"
 	"berth/client/config"
-	"berth/client/hooks/taskapi"
+	"berth/client/hooks/secrets"
 	"berth/client/machine"
 	"berth/client/membership"
 	"berth/client/nodemeta"
@@ -51,7 +51,7 @@ type Deps struct {
 	CertifiedID string
 	// TaskAPI has the sockets by which tasks reach the API of the agent. It runs for longer than the client.
 	// Nil: tasks have none.
-	TaskAPI *taskapi.Sockets
+	TaskAPI *secrets.APISockets
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(assembly.Parts) (*assembly.Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
@@ -83,7 +83,7 @@ type Client struct {
 	claims       *claims
 	space        *space
 
-	taskAPI *taskapi.Sockets
+	taskAPI *secrets.APISockets
 	closers []func()
 }
 

@@ -14,7 +14,7 @@ import (
 	"berth/client/guard"
 	"berth/client/hooks"
 	"berth/client/hooks/identities"
-	"berth/client/hooks/taskapi"
+	"berth/client/hooks/secrets"
 	"berth/client/mesh/sockets"
 	"berth/client/store"
 	"berth/structs"
@@ -105,7 +105,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	}
 	defer db.Close()
 	p := Parts{DB: db, Config: &config.Config{}, Consul: &noConsul{}, Logger: hclog.NewNullLogger()}
-	p.TaskAPI = taskapi.New(p.Logger)
+	p.TaskAPI = secrets.NewAPISockets(p.Logger)
 	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
 	guarding, err := guard.New(guard.Config{Dir: t.TempDir()})
 	if err != nil {

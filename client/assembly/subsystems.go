@@ -12,7 +12,7 @@ import (
 	"berth/client/handover"
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
-	"berth/client/hooks/taskapi"
+	"berth/client/hooks/secrets"
 	"berth/client/login"
 	"berth/client/membership"
 	"berth/client/mesh/connect"
@@ -150,7 +150,7 @@ type Parts struct {
 	Lose func(allocID, reason string) bool
 	// Group returns the present group of an allocation, nil for one without a runner.
 	Group   func(allocID string) *structs.TaskGroup
-	TaskAPI *taskapi.Sockets // of the agent; nil: its tasks have none
+	TaskAPI *secrets.APISockets // of the agent; nil: its tasks have none
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }

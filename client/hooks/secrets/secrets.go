@@ -6,7 +6,8 @@
 // allocation that has begun on the disk: a mount would hide its files.
 //
 // The package also writes and reads the files of the agent in the directory. The task can put anything in
-// their place. So no symbolic link is followed, and a read is bounded.
+// their place. So no symbolic link is followed, and a read is bounded. One of the files is a socket of the
+// agent's API (APISockets).
 package secrets
 
 import (

@@ -1,4 +1,4 @@
-package taskapi
+package secrets
 
 import (
 	"context"
@@ -26,21 +26,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a node with one task, in a directory whose path is longer than that of a socket may be.
-type fixture struct {
+// apiFixture is a node with one task, in a directory whose path is longer than that of a socket may be.
+type apiFixture struct {
 	t       *testing.T
 	env     *hooks.AllocEnv
 	secrets string
-	sockets *Sockets
+	sockets *APISockets
 	hook    hooks.Task
 	stop    func()
 	waits   chan struct{} // receives one for each request of /wait
 }
 
-func newFixture(t *testing.T) *fixture {
+func newAPIFixture(t *testing.T) *apiFixture {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
-	fx := &fixture{
+	fx := &apiFixture{
 		t:       t,
 		env:     &hooks.AllocEnv{Dir: dir},
 		secrets: filepath.Join(dir, "web", "secrets"),
@@ -53,8 +53,8 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // agent starts the part of an agent. Its requests are answered with the word of their header.
-func (fx *fixture) agent() {
-	fx.sockets = New(hclog.NewNullLogger())
+func (fx *apiFixture) agent() {
+	fx.sockets = NewAPISockets(hclog.NewNullLogger())
 	fx.sockets.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if opsocket.Marked(r.Context()) {
 			fx.t.Error("a task has the rights of the operator socket")
@@ -78,10 +78,10 @@ func (fx *fixture) agent() {
 	}
 }
 
-func (fx *fixture) up() error { return fx.hook.Up(fx.t.Context(), &hooks.TaskEnv{AllocEnv: fx.env}) }
+func (fx *apiFixture) up() error { return fx.hook.Up(fx.t.Context(), &hooks.TaskEnv{AllocEnv: fx.env}) }
 
 // dial connects to the socket as its task does, by a short path.
-func (fx *fixture) dial(ctx context.Context) (net.Conn, error) {
+func (fx *apiFixture) dial(ctx context.Context) (net.Conn, error) {
 	at, err := openDir(fx.secrets)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (fx *fixture) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // ask sends a request and returns the status of its answer.
-func (fx *fixture) ask(path string) (int, error) {
+func (fx *apiFixture) ask(path string) (int, error) {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return fx.dial(ctx)
 	}}
@@ -103,16 +103,9 @@ func (fx *fixture) ask(path string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestSocket_ServesUntilTheEndOfTheTask also calls Up again, as for a restart of the task.
 func TestSocket_ServesUntilTheEndOfTheTask(t *testing.T) {
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	for range 2 {
 		must(t, fx.up())
 		status, err := fx.ask("/")
@@ -132,7 +125,7 @@ func TestSocket_ServesUntilTheEndOfTheTask(t *testing.T) {
 
 // TestSocket_IsMadeAnewByTheNextAgent keeps its file at the end of an agent.
 func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	must(t, fx.up())
 	fx.stop()
 	if _, err := fx.ask("/"); err == nil {
@@ -156,7 +149,7 @@ func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
 // TestSocket_EndsWaitingRequestsWithTheTask ends a request that waits for a change: its handler answers, and
 // nothing breaks its connection.
 func TestSocket_EndsWaitingRequestsWithTheTask(t *testing.T) {
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	must(t, fx.up())
 	conn, err := fx.dial(t.Context())
 	must(t, err)
@@ -173,7 +166,7 @@ func TestSocket_EndsWaitingRequestsWithTheTask(t *testing.T) {
 }
 
 func TestServeHTTP_IsUnavailableBeforeItsHandler(t *testing.T) {
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	fx.sockets.handler.Store(nil)
 	must(t, fx.up())
 	status, err := fx.ask("/")
@@ -184,7 +177,7 @@ func TestServeHTTP_IsUnavailableBeforeItsHandler(t *testing.T) {
 
 // TestListen_ChangesNoFileOfTheHost has links in the place of the socket and of its directory.
 func TestListen_ChangesNoFileOfTheHost(t *testing.T) {
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	host := filepath.Join(t.TempDir(), "host")
 	must(t, os.WriteFile(host, nil, 0o600))
 	path := filepath.Join(fx.secrets, "api.sock")
@@ -249,7 +242,7 @@ func TestSocket_IsForTheUserOfTheTask(t *testing.T) {
 	must(t, err)
 	defer func() { _ = os.RemoveAll(dir) }()
 	must(t, os.Chmod(dir, 0o755))
-	fx := newFixture(t)
+	fx := newAPIFixture(t)
 	fx.secrets = filepath.Join(dir, "web", "secrets")
 	fx.env.Dir = dir
 	must(t, os.MkdirAll(fx.secrets, 0o700))

@@ -1,10 +1,4 @@
-// Package taskapi gives each task a socket in the directory of its secrets that speaks the HTTP API of its
-// agent. A task reaches the API there in any network and with any root.
-//
-// The user of the task alone may enter the directory, so the socket needs no mode that keeps others out. A
-// request over it has no right of root on the machine: it is none of the operator socket, and the handler
-// decides by its token. An agent that ends leaves the files, and the next one makes the sockets anew.
-package taskapi
+package secrets
 
 import (
 	"context"
@@ -33,29 +27,34 @@ const (
 	drainTime = 5 * time.Second
 )
 
-// Sockets has the sockets of all tasks of a node.
-type Sockets struct {
+// APISockets has the API sockets of all tasks of a node: each is in the directory of the task's secrets and
+// speaks the HTTP API of the agent. A task reaches the API there in any network and with any root.
+//
+// The user of the task alone may enter the directory, so the socket needs no mode that keeps others out. A
+// request over it has no right of root on the machine: it is none of the operator socket, and the handler
+// decides by its token. An agent that ends leaves the files, and the next one makes the sockets anew.
+type APISockets struct {
 	logger  hclog.Logger
 	handler atomic.Pointer[http.Handler]
 
 	mu     sync.Mutex
 	closed bool
-	open   map[string]*socket // by the directory of secrets
+	open   map[string]*apiSocket // by the directory of secrets
 }
 
-// New returns Sockets without a handler: see Serve.
-func New(logger hclog.Logger) *Sockets {
-	return &Sockets{
+// NewAPISockets returns APISockets without a handler: see Serve.
+func NewAPISockets(logger hclog.Logger) *APISockets {
+	return &APISockets{
 		logger: logger.Named("task_api"),
-		open:   map[string]*socket{},
+		open:   map[string]*apiSocket{},
 	}
 }
 
 // Serve sets the handler of all requests. Before it they are answered as unavailable.
-func (s *Sockets) Serve(handler http.Handler) { s.handler.Store(&handler) }
+func (s *APISockets) Serve(handler http.Handler) { s.handler.Store(&handler) }
 
 // ServeHTTP implements http.Handler.
-func (s *Sockets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *APISockets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler := s.handler.Load()
 	if handler == nil {
 		http.Error(w, "the agent starts", http.StatusServiceUnavailable)
@@ -65,28 +64,28 @@ func (s *Sockets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Run closes all sockets when ctx has ended, and waits for their requests.
-func (s *Sockets) Run(ctx context.Context) {
+func (s *APISockets) Run(ctx context.Context) {
 	<-ctx.Done()
 	s.mu.Lock()
 	// listen opens none any more.
 	s.closed = true
 	all := s.open
-	s.open = map[string]*socket{}
+	s.open = map[string]*apiSocket{}
 	s.mu.Unlock()
 	for _, one := range all {
 		one.close()
 	}
 }
 
-// socket is one that accepts.
-type socket struct {
+// apiSocket is one that accepts.
+type apiSocket struct {
 	server *http.Server
 	cancel context.CancelFunc // of its requests
 	served sync.WaitGroup
 }
 
 // listen opens the socket in a directory of secrets, unless it is open.
-func (s *Sockets) listen(dir string) error {
+func (s *APISockets) listen(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.open[dir] != nil {
@@ -103,10 +102,10 @@ func (s *Sockets) listen(dir string) error {
 }
 
 // serve serves the API on a listener.
-func (s *Sockets) serve(ln net.Listener) *socket {
+func (s *APISockets) serve(ln net.Listener) *apiSocket {
 	ctx, cancel := context.WithCancel(context.Background())
 	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
-	one := &socket{
+	one := &apiSocket{
 		cancel: cancel,
 		server: &http.Server{
 			Handler:           s,
@@ -128,7 +127,7 @@ func (s *Sockets) serve(ln net.Listener) *socket {
 }
 
 // close ends the socket and its requests, and waits for them.
-func (o *socket) close() {
+func (o *apiSocket) close() {
 	o.cancel() // blocking queries end
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -140,7 +139,7 @@ func (o *socket) close() {
 }
 
 // remove closes the socket in a directory and removes its file.
-func (s *Sockets) remove(dir string) error {
+func (s *APISockets) remove(dir string) error {
 	s.mu.Lock()
 	one := s.open[dir]
 	delete(s.open, dir)
@@ -152,22 +151,22 @@ func (s *Sockets) remove(dir string) error {
 	return removeIn(dir)
 }
 
-// hook is the one of one task.
-type hook struct {
-	of  *Sockets
+// apiHook is the one of one task.
+type apiHook struct {
+	of  *APISockets
 	dir string
 }
 
 // Hook returns the hook of a task.
-func (s *Sockets) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
-	return &hook{s, taskdirs.Secrets(env.Dir, task.Name)}
+func (s *APISockets) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+	return &apiHook{s, taskdirs.Secrets(env.Dir, task.Name)}
 }
 
 // Name implements hooks.Task.
-func (*hook) Name() string { return "api_socket" }
+func (*apiHook) Name() string { return "api_socket" }
 
 // Up opens the socket, also for a process that runs since before the agent restarted.
-func (h *hook) Up(context.Context, *hooks.TaskEnv) error { return h.of.listen(h.dir) }
+func (h *apiHook) Up(context.Context, *hooks.TaskEnv) error { return h.of.listen(h.dir) }
 
 // Down closes the socket and removes its file.
-func (h *hook) Down(context.Context) error { return h.of.remove(h.dir) }
+func (h *apiHook) Down(context.Context) error { return h.of.remove(h.dir) }
