@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/assembly"
-	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/hooks/secrets"
 	"berth/client/machine"
@@ -74,7 +73,7 @@ func (d *Deps) place() membership.ProofPlace {
 // releases everything New took.
 type Client struct {
 	// It is set by open, since it needs the subsystems.
-	*calls.Handler // of the calls for the allocations
+	*allocCalls // of the calls for the allocations
 
 	*node
 	registration *registration
@@ -183,7 +182,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
-	c.Handler = newHandler(c)
+	c.allocCalls = makeCalls(c)
 	c.claims.check = newClaimCheck(c)
 	c.registration.departure = c.registration.newDeparture()
 	c.openPool(deps)

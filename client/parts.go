@@ -7,7 +7,6 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/assembly"
-	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/handover"
 	"berth/client/hooks/disk"
@@ -56,9 +55,9 @@ func (reg *registration) markClaims(ctx context.Context) error {
 	}
 }
 
-// newHandler makes the handler of calls for the allocations of this node.
-func newHandler(c *Client) *calls.Handler {
-	return calls.New(calls.Config{
+// makeCalls makes what serves the calls for the allocations of this node.
+func makeCalls(c *Client) *allocCalls {
+	return newAllocCalls(callConfig{
 		Runner:   c.work.allocs.get,
 		AllocDir: c.config().AllocDir(),
 		Node:     c.Node,

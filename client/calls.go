@@ -1,4 +1,4 @@
-package calls
+package client
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// Config has what the calls need of the agent.
-type Config struct {
+// callConfig has the parts of the agent that the calls need.
+type callConfig struct {
 	// Runner returns the runner of an allocation, nil for one that is not here.
 	Runner func(allocID string) *allocrunner.Runner
 	// AllocDir is the directory of all allocations.
@@ -24,20 +24,23 @@ type Config struct {
 	Devices assembly.Devices // nil: the node has none
 }
 
-// Handler serves the calls. Its methods may run at the same time.
-type Handler struct {
-	config   Config
-	sessions sessions
+// allocCalls serves the calls of users and servers for the allocations and the machine of a node: commands,
+// signals and restarts, files, statistics and checks. It finds the runner of an allocation and passes the
+// call on. It does not authorize callers, and it changes no record of the node. Its methods may run at the
+// same time.
+type allocCalls struct {
+	parts    callConfig
+	sessions execSessions
 }
 
-// New makes the handler of a node.
-func New(c Config) *Handler {
-	return &Handler{config: c, sessions: newSessions(structs.MaxExecs)}
+// newAllocCalls makes those of a node.
+func newAllocCalls(c callConfig) *allocCalls {
+	return &allocCalls{parts: c, sessions: newExecSessions(structs.MaxExecs)}
 }
 
 // Find returns the runner of an allocation. The error is not-found if the allocation is not here.
-func (h *Handler) Find(allocID string) (*allocrunner.Runner, error) {
-	r := h.config.Runner(allocID)
+func (h *allocCalls) Find(allocID string) (*allocrunner.Runner, error) {
+	r := h.parts.Runner(allocID)
 	if r == nil {
 		return nil, structs.NotFoundf("allocation %s is not on this node", allocID)
 	}
@@ -47,7 +50,7 @@ func (h *Handler) Find(allocID string) (*allocrunner.Runner, error) {
 // RestartAlloc restarts the running tasks of an allocation, the one with a name, or with all every task. It
 // does not wait. The error is not-found if the allocation is not here. See allocrunner.Runner.RestartTasks
 // and RestartAll for the others.
-func (h *Handler) RestartAlloc(allocID, task string, all bool) error {
+func (h *allocCalls) RestartAlloc(allocID, task string, all bool) error {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func (h *Handler) RestartAlloc(allocID, task string, all bool) error {
 
 // SignalAlloc sends a signal to the running tasks of an allocation, or to the one with a name. The error is
 // not-found if the allocation is not here; see allocrunner.Runner.SignalTasks for the others.
-func (h *Handler) SignalAlloc(ctx context.Context, allocID, task, signal string) error {
+func (h *allocCalls) SignalAlloc(ctx context.Context, allocID, task, signal string) error {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return err
@@ -72,7 +75,7 @@ func (h *Handler) SignalAlloc(ctx context.Context, allocID, task, signal string)
 // Exec finds a running task in which a command or an action is to run. The error is not-found if the
 // allocation is not here; see allocrunner.Runner.Exec and Action for the others. A node with structs.MaxExecs
 // commands is unavailable.
-func (h *Handler) Exec(at jobaction.Target) (run taskrunner.ExecFunc, err error) {
+func (h *allocCalls) Exec(at jobaction.Target) (run taskrunner.ExecFunc, err error) {
 	r, err := h.Find(at.AllocID)
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (h *Handler) Exec(at jobaction.Target) (run taskrunner.ExecFunc, err error)
 // LogFiles returns the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
 // node. kind is stdout or stderr. ended is closed when the task is dead. The error is not-found if the
 // allocation is not here, and invalid if it has no such task.
-func (h *Handler) LogFiles(allocID, task, kind string) (dir string, ended <-chan struct{}, err error) {
+func (h *allocCalls) LogFiles(allocID, task, kind string) (dir string, ended <-chan struct{}, err error) {
 	if kind != "stdout" && kind != "stderr" {
 		return "", nil, structs.Invalidf("a task has the logs stdout and stderr, not %q", kind)
 	}
@@ -113,7 +116,7 @@ func (h *Handler) LogFiles(allocID, task, kind string) (dir string, ended <-chan
 
 // AllocDir returns the directory of an allocation on this node. ended is closed when every task is dead and
 // every hook is down. The error is not-found if the allocation is not here.
-func (h *Handler) AllocDir(allocID string) (dir string, ended <-chan struct{}, err error) {
+func (h *allocCalls) AllocDir(allocID string) (dir string, ended <-chan struct{}, err error) {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return "", nil, err
@@ -122,15 +125,15 @@ func (h *Handler) AllocDir(allocID string) (dir string, ended <-chan struct{}, e
 }
 
 // HostStats measures the resource use of this machine, and adds the last statistics of its devices.
-func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
+func (h *allocCalls) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
 	host := machine.Host{
-		Dir: h.config.AllocDir,
-		MHz: h.config.Node().NodeResources.CPU.CpuShares,
+		Dir: h.parts.AllocDir,
+		MHz: h.parts.Node().NodeResources.CPU.CpuShares,
 	}
 
 	s, err := host.Measure(ctx)
-	if err == nil && h.config.Devices != nil {
-		s.DeviceStats = h.config.Devices.Stats()
+	if err == nil && h.parts.Devices != nil {
+		s.DeviceStats = h.parts.Devices.Stats()
 	}
 
 	return s, err
@@ -139,19 +142,19 @@ func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
 // AllocStats measures the running tasks of an allocation on this node, or one of them if task is not "". It
 // reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
 // allocation is not here; see allocrunner.Runner.Stats for the others.
-func (h *Handler) AllocStats(
+func (h *allocCalls) AllocStats(
 	ctx context.Context, allocID, task string,
 ) (*nodecalls.AllocResourceUsage, error) {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return nil, err
 	}
-	return r.Stats(ctx, task, deviceStats{h.config.Devices})
+	return r.Stats(ctx, task, deviceStats{h.parts.Devices})
 }
 
 // AllocChecks returns the last results of the checks of an allocation on this node by their IDs. The error is
 // not-found if the allocation is not here.
-func (h *Handler) AllocChecks(allocID string) (map[string]*structs.CheckResult, error) {
+func (h *allocCalls) AllocChecks(allocID string) (map[string]*structs.CheckResult, error) {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package calls
+package client
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"berth/structs"
 )
 
-// sessions has a value for each command that runs.
-type sessions chan struct{}
+// execSessions has a value for each command that runs.
+type execSessions chan struct{}
 
-// newSessions makes the permits: a command that cannot have one is rejected at once, and does not wait.
-func newSessions(most int) sessions { return make(sessions, most) }
+// newExecSessions makes the permits: a command that cannot have one is rejected at once, and does not wait.
+func newExecSessions(most int) execSessions { return make(execSessions, most) }
 
-func (s sessions) bound(run taskrunner.ExecFunc) taskrunner.ExecFunc {
+func (s execSessions) bound(run taskrunner.ExecFunc) taskrunner.ExecFunc {
 	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 		select {
 		case s <- struct{}{}:

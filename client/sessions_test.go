@@ -1,4 +1,4 @@
-package calls
+package client
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestSessions_HaveABound(t *testing.T) {
-	s := newSessions(2)
+	s := newExecSessions(2)
 	began := make(chan struct{})
 	release := make(chan struct{})
 	run := s.bound(func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
