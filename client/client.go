@@ -17,7 +17,6 @@ import (
 	"berth/client/hooks/secrets"
 	"berth/client/machine"
 	"berth/client/membership"
-	"berth/client/nodemeta"
 	"berth/client/store"
 	"berth/internal/admission"
 	"berth/internal/boottime"
@@ -161,7 +160,7 @@ func (c *Client) open(deps Deps) (err error) {
 		err = c.registration.readNetworks()
 	}
 	if err == nil {
-		c.registration.meta, err = nodemeta.Load(c.db)
+		c.registration.meta, err = loadMeta(c.db)
 	}
 	if err != nil {
 		return err

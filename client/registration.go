@@ -7,7 +7,6 @@ import (
 
 	"berth/client/machine"
 	"berth/client/membership"
-	"berth/client/nodemeta"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -24,7 +23,7 @@ type registration struct {
 
 	facts    *machine.Facts
 	networks []*structs.NodeNetworkResource // read once: a change of the networks needs a restart
-	meta     *nodemeta.Meta
+	meta     *nodeMeta
 	proof    *membership.ProofKeeper
 
 	row   atomic.Pointer[structs.Node]     // of the last or the coming registration

@@ -1,4 +1,4 @@
-package nodemeta
+package client
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 	"berth/structs"
 )
 
-func load(t *testing.T, dir string) (*Meta, *store.DB) {
+func mustLoadMeta(t *testing.T, dir string) (*nodeMeta, *store.DB) {
 	t.Helper()
 	db, err := store.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Load(db)
+	m, err := loadMeta(db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m, db
 }
 
-func apply(t *testing.T, m *Meta, static map[string]string, changes map[string]*string) {
+func setMeta(t *testing.T, m *nodeMeta, static map[string]string, changes map[string]*string) {
 	t.Helper()
 	if _, err := m.Apply(static, changes); err != nil {
 		t.Fatal(err)
@@ -33,9 +33,9 @@ func apply(t *testing.T, m *Meta, static map[string]string, changes map[string]*
 func TestMeta_LiesOverTheConfigurationAndSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	static := map[string]string{"rack": "r1", "zone": "a", "old": "x"}
-	m, db := load(t, dir)
-	apply(t, m, static, map[string]*string{"rack": new("r2"), "role": new("db"), "old": nil, "temp": new("1")})
-	apply(t, m, static, map[string]*string{"temp": nil})
+	m, db := mustLoadMeta(t, dir)
+	setMeta(t, m, static, map[string]*string{"rack": new("r2"), "role": new("db"), "old": nil, "temp": new("1")})
+	setMeta(t, m, static, map[string]*string{"temp": nil})
 	want := map[string]string{"rack": "r2", "role": "db", "zone": "a"}
 	if got := m.Over(static); !maps.Equal(got, want) {
 		t.Errorf("the metadata is %v, want %v", got, want)
@@ -47,7 +47,7 @@ func TestMeta_LiesOverTheConfigurationAndSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	again, db := load(t, dir)
+	again, db := mustLoadMeta(t, dir)
 	defer db.Close()
 	if got := again.Over(static); !maps.Equal(got, want) {
 		t.Errorf("after a restart the metadata is %v, want %v", got, want)
@@ -56,14 +56,14 @@ func TestMeta_LiesOverTheConfigurationAndSurvivesARestart(t *testing.T) {
 	if _, hides := read.Dynamic["old"]; !hides || len(read.Dynamic) != 3 || read.Static["old"] != "x" {
 		t.Errorf("the parts are %+v, want the hidden key among the changes", read)
 	}
-	apply(t, again, static, map[string]*string{"old": new("y")})
+	setMeta(t, again, static, map[string]*string{"old": new("y")})
 	if got := again.Over(static)["old"]; got != "y" {
 		t.Errorf("a hidden key that is set again has %q, want y", got)
 	}
 }
 
 func TestMeta_RejectsWrongChangesWhole(t *testing.T) {
-	m, db := load(t, t.TempDir())
+	m, db := mustLoadMeta(t, t.TempDir())
 	defer db.Close()
 	many := map[string]*string{}
 	for i := range structs.MaxNodeAttributes + 1 {

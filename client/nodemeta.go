@@ -1,6 +1,4 @@
-// Package nodemeta keeps the metadata of a node that requests set while the agent runs. It lies over the
-// metadata of the configuration, and survives restarts of the agent.
-package nodemeta
+package client
 
 import (
 	"maps"
@@ -13,29 +11,30 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// values is the record: the values by their keys. A key without a value hides that of the configuration.
-type values map[string]*string
+// metaValues is the record: the values by their keys. A key without a value hides that of the configuration.
+type metaValues map[string]*string
 
-var records = store.NewTable[values]("node_meta")
+var metaTable = store.NewTable[metaValues]("node_meta")
 
-// recordKey is the key of the only record.
-const recordKey = "dynamic"
+// metaKey is the key of the only record.
+const metaKey = "dynamic"
 
-// Meta is the metadata of a node. It is safe for concurrent use.
-type Meta struct {
+// nodeMeta is the metadata of a node that requests set while the agent runs. It lies over the metadata of the
+// configuration, and survives restarts of the agent. It is safe for concurrent use.
+type nodeMeta struct {
 	db *store.DB
 
 	mu      sync.Mutex // it guards dynamic, and is held while a change is written
-	dynamic values     // never changed in place
+	dynamic metaValues // never changed in place
 }
 
-// Load reads the metadata that requests have set.
-func Load(db *store.DB) (*Meta, error) {
-	saved, err := records.Get(db, recordKey)
+// loadMeta reads the metadata that requests have set.
+func loadMeta(db *store.DB) (*nodeMeta, error) {
+	saved, err := metaTable.Get(db, metaKey)
 	if err != nil {
 		return nil, err
 	}
-	m := &Meta{db: db, dynamic: values{}}
+	m := &nodeMeta{db: db, dynamic: metaValues{}}
 	if saved != nil {
 		m.dynamic = *saved
 	}
@@ -43,13 +42,13 @@ func Load(db *store.DB) (*Meta, error) {
 }
 
 // Over returns the metadata of the node: that of the configuration with the changes of requests.
-func (m *Meta) Over(static map[string]string) map[string]string {
+func (m *nodeMeta) Over(static map[string]string) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return merge(static, m.dynamic)
+	return mergeMeta(static, m.dynamic)
 }
 
-func merge(static map[string]string, dynamic values) map[string]string {
+func mergeMeta(static map[string]string, dynamic metaValues) map[string]string {
 	all := maps.Clone(static)
 	if all == nil && len(dynamic) > 0 {
 		all = map[string]string{}
@@ -65,15 +64,15 @@ func merge(static map[string]string, dynamic values) map[string]string {
 }
 
 // Read returns the metadata with its parts.
-func (m *Meta) Read(static map[string]string) *nodecalls.NodeMeta {
+func (m *nodeMeta) Read(static map[string]string) *nodecalls.NodeMeta {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return answer(static, m.dynamic)
+	return metaAnswer(static, m.dynamic)
 }
 
-func answer(static map[string]string, dynamic values) *nodecalls.NodeMeta {
+func metaAnswer(static map[string]string, dynamic metaValues) *nodecalls.NodeMeta {
 	return &nodecalls.NodeMeta{
-		Meta:    merge(static, dynamic),
+		Meta:    mergeMeta(static, dynamic),
 		Dynamic: dynamic,
 		Static:  static,
 	}
@@ -82,9 +81,9 @@ func answer(static map[string]string, dynamic values) *nodecalls.NodeMeta {
 // Apply sets the keys with a value, and removes those with nil: a key of the configuration as well. It
 // returns after the disk has the change. The error is invalid for a wrong key, and for more metadata than a
 // node may have.
-func (m *Meta) Apply(static map[string]string, changes map[string]*string) (*nodecalls.NodeMeta, error) {
+func (m *nodeMeta) Apply(static map[string]string, changes map[string]*string) (*nodecalls.NodeMeta, error) {
 	for key := range changes {
-		err := checkKey(key)
+		err := checkMetaKey(key)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +101,7 @@ func (m *Meta) Apply(static map[string]string, changes map[string]*string) (*nod
 		next[key] = value
 	}
 
-	merged := merge(static, next)
+	merged := mergeMeta(static, next)
 	bytes := structs.PairBytes(merged)
 	if len(merged) > structs.MaxNodeAttributes || len(next) > structs.MaxNodeAttributes ||
 		bytes > structs.MaxNodeBytes {
@@ -111,16 +110,16 @@ func (m *Meta) Apply(static map[string]string, changes map[string]*string) (*nod
 			len(merged), bytes, structs.MaxNodeAttributes, structs.MaxNodeBytes)
 	}
 
-	err := records.Put(m.db, recordKey, &next)
+	err := metaTable.Put(m.db, metaKey, &next)
 	if err != nil {
 		return nil, err
 	}
 	m.dynamic = next
-	return answer(static, next), nil
+	return metaAnswer(static, next), nil
 }
 
-// checkKey rejects a key that no constraint could name as ${meta.KEY}.
-func checkKey(key string) error {
+// checkMetaKey rejects a key that no constraint could name as ${meta.KEY}.
+func checkMetaKey(key string) error {
 	wrong := func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("${}", r)
 	}
