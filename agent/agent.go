@@ -20,7 +20,6 @@ import (
 	_ "berth/api/nouns" // the routes
 	"berth/client"
 	"berth/client/hooks/secrets"
-	"berth/client/nodemetrics"
 	"berth/consul"
 	"berth/endpoints/rights"
 	"berth/internal/auditlog"
@@ -322,7 +321,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	if a.client != nil {
 		run(endless(a.client.Run))
-		run(endless(nodemetrics.Loop{Node: a.client, Logger: a.logger.Named("metrics")}.Run))
+		run(endless(client.Metrics{Node: a.client, Logger: a.logger.Named("metrics")}.Run))
 	}
 
 	run(endless(a.taskAPI.Run))

@@ -17,7 +17,7 @@ const (
 
 // nodeClocks are the packages of nodes that read the wall clock.
 var nodeClocks = map[string]clockFile{
-	"client":                           {11, []string{byMonotonic}},
+	"client":                           {13, []string{byMonotonic}},
 	"client/allocrunner":               {4, []string{byTasks, byMonotonic}},
 	"client/allocrunner/taskrunner":    {7, []string{byTasks, byLog}},
 	"client/csi/csihooks":              {18, []string{byLog, byMonotonic}},
@@ -46,7 +46,6 @@ var nodeClocks = map[string]clockFile{
 	"client/machine":                   {1, []string{byMeasuring}},
 	"client/mesh/services":             {1, []string{byLog}},
 	"client/mesh/services/healthcheck": {4, []string{byMeasuring}},
-	"client/nodemetrics":               {2, []string{byMonotonic}},
 	"client/store":                     {2, []string{byMonotonic}},
 }
 

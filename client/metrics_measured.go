@@ -1,4 +1,4 @@
-package nodemetrics
+package client
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type reading struct {
 }
 
 // measureTasks reads the counters of all tasks once.
-func (p *publisher) measureTasks(ctx context.Context, yield func(telemetry.Gauge)) {
+func (p *metricsPublisher) measureTasks(ctx context.Context, yield func(telemetry.Gauge)) {
 	now := meters{}
 	core := coreMHz(p.Node.Node())
 	for _, r := range p.readAll(ctx) {
@@ -54,7 +54,7 @@ func (p *publisher) measureTasks(ctx context.Context, yield func(telemetry.Gauge
 }
 
 // readAll reads the tasks of all allocations. One that has left the node meanwhile is left out.
-func (p *publisher) readAll(ctx context.Context) []reading {
+func (p *metricsPublisher) readAll(ctx context.Context) []reading {
 	states := p.Node.Allocs()
 	var mu sync.Mutex
 	var found []reading
@@ -68,7 +68,7 @@ func (p *publisher) readAll(ctx context.Context) []reading {
 		slots <- struct{}{} // a reading ends with ctx, so this waits no longer
 		all.Go(func() {
 			defer func() { <-slots }()
-			tasks := read(ctx, r)
+			tasks := readStats(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
 			found = append(found, reading{r.Alloc(), tasks})
@@ -78,8 +78,8 @@ func (p *publisher) readAll(ctx context.Context) []reading {
 	return found
 }
 
-// read reads the tasks of one allocation, unless the interval is over.
-func read(ctx context.Context, r *allocrunner.Runner) map[string]*driver.Stats {
+// readStats reads the tasks of one allocation, unless the interval is over.
+func readStats(ctx context.Context, r *allocrunner.Runner) map[string]*driver.Stats {
 	if ctx.Err() != nil || r.Alloc().Job == nil {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (u usage) processors(last meter, now *driver.Stats, core float64) (ticks fl
 		float64(now.ThrottledPeriods))
 	u.gauge("cpu.throttled_time", "Nanoseconds for which a task waited for processors",
 		float64(now.ThrottledTime))
-	percent, known := used(last.Stats, now)
+	percent, known := usedPercent(last.Stats, now)
 	if !known {
 		return 0
 	}
@@ -148,8 +148,9 @@ func (u usage) processors(last meter, now *driver.Stats, core float64) (ticks fl
 	return ticks
 }
 
-// used returns the use of processors between two readings. A driver that measures it itself is believed.
-func used(last, now *driver.Stats) (percent float64, known bool) {
+// usedPercent returns the use of processors between two readings. A driver that measures it itself is
+// believed.
+func usedPercent(last, now *driver.Stats) (percent float64, known bool) {
 	if now.Percent != nil {
 		return *now.Percent, true
 	}
@@ -176,7 +177,7 @@ func coreMHz(n *structs.Node) float64 {
 }
 
 // measureMachine yields the use of the machine since the last interval. The first one begins it.
-func (p *publisher) measureMachine(ctx context.Context, yield func(telemetry.Gauge)) {
+func (p *metricsPublisher) measureMachine(ctx context.Context, yield func(telemetry.Gauge)) {
 	node := p.Node.Node()
 	if p.machine == nil {
 		host := machine.Host{MHz: int64(coreMHz(node) * float64(node.NodeResources.CPU.TotalCpuCores))}
@@ -192,7 +193,7 @@ func (p *publisher) measureMachine(ctx context.Context, yield func(telemetry.Gau
 		p.Logger.Warn("failed to measure the machine", "error", err)
 		return
 	}
-	machineGauges(labels(node), s, coreMHz(node), yield)
+	machineGauges(metricLabels(node), s, coreMHz(node), yield)
 }
 
 // machineGauges yields the gauges of a measurement.

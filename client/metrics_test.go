@@ -1,4 +1,4 @@
-package nodemetrics
+package client
 
 import (
 	"fmt"
@@ -15,10 +15,10 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// values are gauges by name, with the values of their labels.
-type values map[string]float64
+// metricValues are gauges by name, with the values of their labels.
+type metricValues map[string]float64
 
-func (v values) add(g telemetry.Gauge) {
+func (v metricValues) add(g telemetry.Gauge) {
 	name := strings.TrimPrefix(g.Name, "nomad.client.")
 	for _, label := range slices.Sorted(maps.Keys(g.Labels)) {
 		name += " " + g.Labels[label]
@@ -26,7 +26,7 @@ func (v values) add(g telemetry.Gauge) {
 	v[name] = g.Value
 }
 
-func (v values) want(t *testing.T, want values) {
+func (v metricValues) want(t *testing.T, want metricValues) {
 	t.Helper()
 	for name, value := range want {
 		got, ok := v[name]
@@ -47,14 +47,14 @@ func statsAt(second int64, cpu, user, system uint64) *driver.Stats {
 
 func TestProcessors_AreMeasuredOverTheInterval(t *testing.T) {
 	const s = uint64(time.Second)
-	found := values{}
+	found := metricValues{}
 	u := usage{yield: found.add}
 	first := statsAt(10, 5*s, 4*s, s)
 	if ticks := u.processors(meter{}, first, 2000); ticks != 0 || len(found) != 2 {
 		t.Errorf("the first reading gives %v MHz and %v", ticks, found)
 	}
 	ticks := u.processors(meter{first, 100}, statsAt(20, 10*s, 8*s, 2*s), 2000)
-	found.want(t, values{
+	found.want(t, metricValues{
 		"allocs.cpu.total_percent": 50, "allocs.cpu.user": 40, "allocs.cpu.system": 10,
 		"allocs.cpu.total_ticks": 1000, "allocs.cpu.total_ticks_count": 1100,
 		"allocs.cpu.throttled_periods": 2, "allocs.cpu.throttled_time": 9,
@@ -72,17 +72,17 @@ func TestProcessors_AreMeasuredOverTheInterval(t *testing.T) {
 	own := statsAt(30, 0, 0, 0)
 	own.Percent = &percent
 	u.processors(meter{}, own, 2000)
-	found.want(t, values{"allocs.cpu.total_percent": 75, "allocs.cpu.total_ticks": 1500})
+	found.want(t, metricValues{"allocs.cpu.total_percent": 75, "allocs.cpu.total_ticks": 1500})
 }
 
 func TestTasks_HaveTheirReservationsAndMemory(t *testing.T) {
-	found := values{}
+	found := metricValues{}
 	u := usage{yield: found.add}
 	u.reserved(&structs.Resources{CPU: 500, MemoryMB: 256, MemoryMaxMB: 512})
 	u.memory(&driver.Stats{Stats: cgroups.Stats{
 		MemoryRSS: 1, MemoryUsage: 2, MemoryMax: 3, MemoryCache: 4, MemorySwap: 5,
 	}})
-	found.want(t, values{
+	found.want(t, metricValues{
 		"allocs.cpu.allocated": 500, "allocs.memory.allocated": 256 << 20, "allocs.memory.max_allocated": 512 << 20,
 		"allocs.memory.rss": 1, "allocs.memory.usage": 2, "allocs.memory.max_usage": 3, "allocs.memory.cache": 4,
 		"allocs.memory.swap": 5,
@@ -120,7 +120,7 @@ func TestCounters_ComeFromTheStatesOfTasks(t *testing.T) {
 		ID: "a", Namespace: "ns", JobID: "j/dispatch-1", TaskGroup: "g", Job: &structs.Job{ParentID: "j"},
 	}
 	oom := &structs.TaskEvent{Details: map[string]string{"oom_killed": "true"}}
-	found := values{}
+	found := metricValues{}
 	taskCounters(alloc, &structs.AllocClientUpdate{TaskStates: map[string]*structs.TaskState{
 		"new": {State: structs.TaskPending},
 		"runs": {
@@ -131,7 +131,7 @@ func TestCounters_ComeFromTheStatesOfTasks(t *testing.T) {
 		"bad":  {State: structs.TaskDead, StartedAt: time.Unix(1, 0), Failed: true},
 	}}, found.add)
 	of := func(event, task string) string { return "allocs." + event + " a 1 j/dispatch-1 ns j " + task + " g" }
-	found.want(t, values{
+	found.want(t, metricValues{
 		of("running", "new"): 0, of("running", "runs"): 3, of("running", "done"): 1,
 		of("restart", "new"): 0, of("restart", "runs"): 2, of("oom_killed", "runs"): 2, of("oom_killed", "bad"): 0,
 		of("complete", "runs"): 0, of("complete", "done"): 1, of("complete", "bad"): 0,
@@ -140,7 +140,7 @@ func TestCounters_ComeFromTheStatesOfTasks(t *testing.T) {
 }
 
 func TestMachine_IsDescribedByPart(t *testing.T) {
-	found := values{}
+	found := metricValues{}
 	machineGauges(map[string]string{"node_id": "n"}, &nodecalls.HostStats{
 		Uptime: 60,
 		Memory: &nodecalls.HostMemoryStats{Total: 4, Available: 3, Used: 1, Free: 2},
@@ -151,7 +151,7 @@ func TestMachine_IsDescribedByPart(t *testing.T) {
 			{Device: "/dev/a", Size: 10, Used: 4, Available: 6, UsedPercent: 40, InodesUsedPercent: 5},
 		},
 	}, 2000, found.add)
-	found.want(t, values{
+	found.want(t, metricValues{
 		"uptime n": 60, "host.memory.total n": 4, "host.memory.available n": 3, "host.memory.used n": 1,
 		"host.memory.free n": 2, "host.cpu.total cpu0 n": 50, "host.cpu.total_percent cpu0 n": 50,
 		"host.cpu.total_ticks cpu0 n": 1000, "host.cpu.user cpu0 n": 30, "host.cpu.system cpu0 n": 20,
@@ -162,7 +162,7 @@ func TestMachine_IsDescribedByPart(t *testing.T) {
 }
 
 func TestLabels_AreThoseOfTheDialect(t *testing.T) {
-	got := labels(&structs.Node{
+	got := metricLabels(&structs.Node{
 		ID: "n", Datacenter: "dc", NodePool: "p", Status: "ready", SchedulingEligibility: "eligible",
 	})
 	want := map[string]string{

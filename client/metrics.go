@@ -1,10 +1,4 @@
-// Package nodemetrics publishes what a node and its tasks use, under the names of the dialect: its dashboards
-// and its autoscaler know them.
-//
-// Facts that need no measurement, such as the number of allocations, are read with each request for metrics.
-// The tasks and the machine are measured once in an interval, and only if the configuration publishes them.
-// Nothing is kept of an allocation that has left the node.
-package nodemetrics
+package client
 
 import (
 	"context"
@@ -20,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// Node is the agent of a node.
-type Node interface {
-	// Node returns the row of the node.
+// MeasuredNode is the agent of a node.
+type MeasuredNode interface {
+	// MeasuredNode returns the row of the node.
 	Node() *structs.Node
 	// Allocs returns the states of the allocations on the node.
 	Allocs() map[string]*structs.AllocClientUpdate
@@ -30,18 +24,23 @@ type Node interface {
 	Find(allocID string) (*allocrunner.Runner, error)
 }
 
-// Loop publishes the metrics of a node while Run runs.
-type Loop struct {
-	Node   Node
+// Metrics publishes what a node and its tasks use, under the names of the dialect: its dashboards and its
+// autoscaler know them. It does so while Run runs.
+//
+// Facts that need no measurement, such as the number of allocations, are read with each request for metrics.
+// The tasks and the machine are measured once in an interval, and only if the configuration publishes them.
+// Nothing is kept of an allocation that has left the node.
+type Metrics struct {
+	Node   MeasuredNode
 	Logger hclog.Logger
 }
 
 // mostReads bounds the allocations whose tasks are read at once.
 const mostReads = 8
 
-// publisher is a Loop in work.
-type publisher struct {
-	Loop
+// metricsPublisher is a Metrics in work.
+type metricsPublisher struct {
+	Metrics
 	settings telemetry.Config
 	tasks    meters
 	machine  *machine.Meter // nil before the first reading
@@ -51,8 +50,8 @@ type publisher struct {
 }
 
 // Run publishes until ctx ends.
-func (l Loop) Run(ctx context.Context) {
-	p := &publisher{Loop: l, settings: telemetry.Settings(), tasks: meters{}}
+func (l Metrics) Run(ctx context.Context) {
+	p := &metricsPublisher{Metrics: l, settings: telemetry.Settings(), tasks: meters{}}
 	if !p.settings.DialectNames {
 		return
 	}
@@ -71,7 +70,7 @@ func (l Loop) Run(ctx context.Context) {
 }
 
 // gauges yields all gauges of the node. It waits for nothing.
-func (p *publisher) gauges(yield func(telemetry.Gauge)) {
+func (p *metricsPublisher) gauges(yield func(telemetry.Gauge)) {
 	p.known(yield)
 	p.mu.Lock()
 	measured := p.measured
@@ -82,7 +81,7 @@ func (p *publisher) gauges(yield func(telemetry.Gauge)) {
 }
 
 // measure measures what the configuration publishes, until the given time at most.
-func (p *publisher) measure(ctx context.Context, until time.Time) {
+func (p *metricsPublisher) measure(ctx context.Context, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	var found []telemetry.Gauge
@@ -98,8 +97,8 @@ func (p *publisher) measure(ctx context.Context, until time.Time) {
 	p.measured = found
 }
 
-// labels are those of a node in the dialect.
-func labels(n *structs.Node) map[string]string {
+// metricLabels are those of a node in the dialect.
+func metricLabels(n *structs.Node) map[string]string {
 	class := n.NodeClass
 	if class == "" {
 		class = "none"

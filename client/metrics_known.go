@@ -1,4 +1,4 @@
-package nodemetrics
+package client
 
 import (
 	"maps"
@@ -17,7 +17,7 @@ type totals struct {
 }
 
 // known yields what the agent knows without measuring.
-func (p *publisher) known(yield func(telemetry.Gauge)) {
+func (p *metricsPublisher) known(yield func(telemetry.Gauge)) {
 	node := p.Node.Node()
 	all := totals{
 		allocs: map[string]int{"blocked": 0, "migrating": 0, "pending": 0, "running": 0, "terminal": 0},
@@ -35,7 +35,7 @@ func (p *publisher) known(yield func(telemetry.Gauge)) {
 		}
 	}
 
-	of := labels(node)
+	of := metricLabels(node)
 	gauge := func(name, help string, value int) {
 		yield(telemetry.Gauge{Name: "nomad.client." + name, Help: help, Labels: of, Value: float64(value)})
 	}
@@ -55,7 +55,7 @@ func (p *publisher) known(yield func(telemetry.Gauge)) {
 }
 
 // waits reports whether an allocation of the node that this one replaces has not ended yet.
-func (p *publisher) waits(alloc *structs.Allocation) bool {
+func (p *metricsPublisher) waits(alloc *structs.Allocation) bool {
 	before := append(slices.Clone(alloc.AwaitedAllocations), alloc.PreemptedAllocations...)
 	before = append(before, alloc.PreviousAllocation)
 	return slices.ContainsFunc(before, func(id string) bool {
