@@ -1,6 +1,6 @@
 // Command berth-executor is the supervisor of a task and the first process of a sandbox, as `berth executor`.
 // It starts in a fourth of the time, because it has none of the agent's packages. A build of berth embeds it
-// (berth/client/drivers/executor/program).
+// (berth/client/drivers/manager).
 package main
 
 import (

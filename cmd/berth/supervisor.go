@@ -5,7 +5,7 @@ package main
 import (
 	_ "embed"
 
-	"berth/client/drivers/executor/program"
+	"berth/client/drivers/manager"
 )
 
 // packedSupervisor is the program that `make build` has built and packed before. It is here, and not where it
@@ -15,4 +15,4 @@ import (
 //go:embed berth-executor.gz
 var packedSupervisor []byte
 
-func init() { program.Embed(packedSupervisor) }
+func init() { manager.EmbedProgram(packedSupervisor) }

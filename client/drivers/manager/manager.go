@@ -26,7 +26,6 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/client/drivers/executor/program"
 	"berth/client/drivers/external"
 	"berth/client/drivers/rawexec"
 	"berth/client/store"
@@ -121,7 +120,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 		return nil, err
 	}
 
-	supervisor, err := program.Install(filepath.Join(o.Dir, ".program"))
+	supervisor, err := installEmbedded(filepath.Join(o.Dir, ".program"))
 	if err != nil {
 		return nil, fmt.Errorf("installing the program of supervisors: %w", err)
 	}

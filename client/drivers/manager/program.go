@@ -1,7 +1,4 @@
-// Package program installs the program of the supervisors of tasks, berth-executor, if the executable has it,
-// packed by gzip (`make build` embeds it). Each task starts a process of it. An agent without it starts its
-// own executable, whose many packages take four times as long to start (ADR 41).
-package program
+package manager
 
 import (
 	"bytes"
@@ -23,25 +20,28 @@ import (
 	"berth/internal/files"
 )
 
-// embedded is the packed program, empty if the executable has none.
+// embedded is the program of the supervisors of tasks, berth-executor, packed by gzip. It is empty if the
+// executable has none (`make build` embeds it). Each task starts a process of it. An agent without it starts
+// its own executable, whose many packages take four times as long to start (ADR 41).
 var embedded []byte
 
-// Embed says which program, packed by gzip, the executable has. The executable calls it before its agent
-// starts. Install gives the memory of the slice back, so it must be a part of the executable's file.
-func Embed(packed []byte) { embedded = packed }
+// EmbedProgram says which program, packed by gzip, the executable has. The executable calls it before its
+// agent starts. installEmbedded gives the memory of the slice back, so it must be a part of the executable's
+// file.
+func EmbedProgram(packed []byte) { embedded = packed }
 
-// Install writes the program into a directory of its own and returns the command that runs it. It returns nil
-// if this build has no program, or the file system of the directory runs none or has no space for it: an
-// agent starts on a full disk, also as another build. It removes the programs of
+// installEmbedded writes the program into a directory of its own and returns the command that runs it. It
+// returns nil if this build has no program, or the file system of the directory runs none or has no space for
+// it: an agent starts on a full disk, also as another build. It removes the programs of
 // other builds: a process that runs one keeps it.
-func Install(dir string) ([]string, error) {
-	defer release(embedded)
-	return install(dir, embedded)
+func installEmbedded(dir string) ([]string, error) {
+	defer releaseMemory(embedded)
+	return installProgram(dir, embedded)
 }
 
-// release gives the memory of the program back, which is a part of the agent's executable: the agent needs it
-// no more. A later read reads the executable again.
-func release(content []byte) {
+// releaseMemory gives the memory of the program back, which is a part of the agent's executable: the agent
+// needs it no more. A later read reads the executable again.
+func releaseMemory(content []byte) {
 	page := os.Getpagesize()
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(content)))) & (page - 1)
 	whole := (len(content) - skip) &^ (page - 1)
@@ -50,7 +50,7 @@ func release(content []byte) {
 	}
 }
 
-func install(dir string, packed []byte) ([]string, error) {
+func installProgram(dir string, packed []byte) ([]string, error) {
 	if len(packed) == 0 {
 		return nil, nil
 	}
@@ -79,7 +79,7 @@ func install(dir string, packed []byte) ([]string, error) {
 	}
 
 	if !whole {
-		err = write(path, packed)
+		err = writeProgram(path, packed)
 		if files.IsNoSpace(err) {
 			return nil, nil
 		}
@@ -88,7 +88,7 @@ func install(dir string, packed []byte) ([]string, error) {
 		}
 	}
 
-	return []string{path}, removeOthers(dir, path)
+	return []string{path}, removeOtherPrograms(dir, path)
 }
 
 // isWhole reports whether a file has the program: its checksum and size are at the end of the packed one (RFC
@@ -110,10 +110,10 @@ func isWhole(path string, packed []byte) (bool, error) {
 	return bytes.HasSuffix(packed, trailer), err
 }
 
-// write makes the file at once, so that no process starts a part of it.
-func write(path string, packed []byte) error {
+// writeProgram makes the file at once, so that no process starts a part of it.
+func writeProgram(path string, packed []byte) error {
 	part := path + ".part"
-	err := unpack(part, packed)
+	err := unpackProgram(part, packed)
 	if err != nil {
 		_ = os.Remove(part) // it would take space for nothing
 		return fmt.Errorf("unpacking the program of supervisors: %w", err)
@@ -126,7 +126,7 @@ func write(path string, packed []byte) error {
 	return err
 }
 
-func unpack(path string, packed []byte) error {
+func unpackProgram(path string, packed []byte) error {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func unpack(path string, packed []byte) error {
 	return errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
-func removeOthers(dir, path string) error {
+func removeOtherPrograms(dir, path string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

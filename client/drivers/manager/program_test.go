@@ -1,4 +1,4 @@
-package program
+package manager
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "programs")
 	mustInstall := func(content string) string {
 		t.Helper()
-		command, err := install(dir, pack(t, content))
+		command, err := installProgram(dir, pack(t, content))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,13 +74,13 @@ func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
 func TestInstall_OnAFullDiskIsNone(t *testing.T) {
 	disk := kit.MountDisk(t, "256k")
 	dir := filepath.Join(disk, "programs")
-	if command, err := install(dir, pack(t, "#!/bin/sh\nexit 0\n")); err != nil || command == nil {
+	if command, err := installProgram(dir, pack(t, "#!/bin/sh\nexit 0\n")); err != nil || command == nil {
 		t.Fatalf("got %q, %v", command, err)
 	}
 	next := pack(t, "#!/bin/sh\nexit 0\n"+strings.Repeat("#\n", 20_000))
 	for _, left := range []uint64{0, 8192} {
 		free := kit.FillDisk(t, disk, left)
-		command, err := install(dir, next)
+		command, err := installProgram(dir, next)
 		if command != nil || err != nil {
 			t.Errorf("with %d bytes: got %q, %v", left, command, err)
 		}
@@ -89,14 +89,14 @@ func TestInstall_OnAFullDiskIsNone(t *testing.T) {
 		}
 		free()
 	}
-	command, err := install(dir, next)
+	command, err := installProgram(dir, next)
 	if err != nil || command == nil || runs(command) != nil {
 		t.Errorf("with space: got %q, %v", command, err)
 	}
 }
 
 func TestInstall_OfABuildWithoutAProgramIsNone(t *testing.T) {
-	command, err := install(t.TempDir(), nil)
+	command, err := installProgram(t.TempDir(), nil)
 	if command != nil || err != nil {
 		t.Errorf("got %q, %v", command, err)
 	}
@@ -118,7 +118,7 @@ func TestRelease_KeepsTheContent(t *testing.T) {
 	}
 	defer func() { _ = unix.Munmap(content) }()
 	for _, part := range [][]byte{content, content[7 : len(want)-7], content[:1], nil} {
-		release(part)
+		releaseMemory(part)
 		if !bytes.Equal(content, want) {
 			t.Errorf("%d bytes: the content has changed", len(part))
 		}
