@@ -29,10 +29,10 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/drivers/procref"
 	"berth/client/guard/watch"
 	"berth/client/membership"
 	"berth/internal/boottime"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -61,7 +61,7 @@ type Drivers interface {
 // Guard is the agent's side of the guard.
 type Guard struct {
 	Config
-	self procref.Ref // the agent
+	self process.Ref // the agent
 	boot string
 
 	// The locks are taken in this order: ordering, starting, mu.
@@ -83,12 +83,12 @@ func New(cfg Config) (*Guard, error) {
 		cfg.Clock = boottime.Now
 	}
 
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return nil, err
 	}
 
-	self, err := procref.Self()
+	self, err := process.SelfRef()
 	if err != nil {
 		return nil, err
 	}

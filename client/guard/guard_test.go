@@ -16,11 +16,11 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/drivers/procref"
 	"berth/client/guard/watch"
 	"berth/client/hooks"
 	"berth/client/membership"
 	"berth/internal/boottime"
+	"berth/internal/process"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -445,7 +445,7 @@ func TestRun_LeavesNothingWithoutOrders(t *testing.T) {
 }
 
 // runs reports whether a process runs. One that has ended may still have a pid.
-func (f *fixture) runs(r procref.Ref) bool {
+func (f *fixture) runs(r process.Ref) bool {
 	over, cancel := context.WithCancel(f.t.Context())
 	cancel()
 	return r.Wait(over) != nil

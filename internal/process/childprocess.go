@@ -1,5 +1,6 @@
 // Package process makes commands that end as a whole with their context and keep a bounded part of their
-// output, and pseudo terminals. It is small because the supervisor of tasks needs it, which has few packages.
+// output, and pseudo terminals. It also names processes that outlive the agent (Ref). It is small because the
+// supervisor of tasks needs it, which has few packages.
 package process
 
 import (

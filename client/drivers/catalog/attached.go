@@ -15,8 +15,8 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
-	"berth/client/drivers/procref"
 	"berth/internal/backoff"
+	"berth/internal/process"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 
 // attached is a process that runs, whoever started it.
 type attached struct {
-	process procref.Ref
+	process process.Ref
 	dir     string        // of the socket
 	result  string        // see Process.Result
 	exited  chan struct{} // closed when the process has ended
@@ -63,13 +63,13 @@ func newAttached() *attached {
 }
 
 // watch waits for the end of the process in the background. reap, if there is one, takes the exit status.
-func (a *attached) watch(process procref.Ref, reap func() string) {
-	a.process = process
+func (a *attached) watch(ref process.Ref, reap func() string) {
+	a.process = ref
 	go func() {
 		defer close(a.ended)
 		// Wait needs a pidfd, which a machine without free files does not give. An error does not mean that
 		// the process has ended.
-		for process.Wait(a.context) != nil {
+		for ref.Wait(a.context) != nil {
 			if !backoff.Sleep(a.context, watchRetry) {
 				return
 			}
@@ -95,7 +95,7 @@ func (a *attached) openTails() (err error) {
 
 // record returns what the next agent needs to find the process. connect has the address from the handshake.
 func (a *attached) record(c *goplugin.ReattachConfig) (Reattach, error) {
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	return Reattach{
 		Process: a.process,
 		BootID:  boot,
@@ -210,9 +210,9 @@ func (r *processRunner) Start(context.Context) error {
 		return err
 	}
 
-	process, err := procref.Of(r.cmd.Process.Pid)
+	ref, err := process.RefOf(r.cmd.Process.Pid)
 	if err == nil {
-		err = r.writeRecord(process)
+		err = r.writeRecord(ref)
 	}
 	if err != nil { // it cannot be watched, or found again
 		_ = r.cmd.Process.Kill()
@@ -221,7 +221,7 @@ func (r *processRunner) Start(context.Context) error {
 		return err
 	}
 
-	r.watch(process, func() string {
+	r.watch(ref, func() string {
 		_ = r.cmd.Wait()
 		return r.cmd.ProcessState.String()
 	})
@@ -231,12 +231,12 @@ func (r *processRunner) Start(context.Context) error {
 }
 
 // writeRecord names the process in its directory, until it is recorded in the store of the node.
-func (r *processRunner) writeRecord(process procref.Ref) error {
-	boot, err := procref.BootID()
+func (r *processRunner) writeRecord(ref process.Ref) error {
+	boot, err := process.BootID()
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(Reattach{Process: process, BootID: boot})
+	text, err := json.Marshal(Reattach{Process: ref, BootID: boot})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
-	"berth/client/drivers/procref"
+	"berth/internal/process"
 )
 
 // startTimeout bounds the time from the start of a process to its handshake. Tests shorten it.
@@ -44,7 +44,7 @@ var handshake = goplugin.HandshakeConfig{
 
 // Reattach finds the process of a plugin again after a restart of the agent. It is a record of the node.
 type Reattach struct {
-	Process procref.Ref
+	Process process.Ref
 	BootID  string // the process is gone if the machine was booted since
 	Network string // "unix" or "tcp"
 	Address string
@@ -269,7 +269,7 @@ func followEarlier(ctx context.Context, record Reattach, logger hclog.Logger) (*
 
 // running reports whether the very process of the record runs.
 func (r Reattach) running() (bool, error) {
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil || boot != r.BootID {
 		return false, err
 	}

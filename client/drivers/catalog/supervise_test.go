@@ -17,9 +17,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/client/store"
 	"berth/internal/backoff"
+	"berth/internal/process"
 )
 
 func openStore(t *testing.T) *store.DB {
@@ -209,7 +209,7 @@ func (o *output) String() string {
 }
 
 // sleeper is a process that is nobody's plugin.
-func sleeper(t *testing.T) procref.Ref {
+func sleeper(t *testing.T) process.Ref {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -219,17 +219,17 @@ func sleeper(t *testing.T) procref.Ref {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	process, err := procref.Of(cmd.Process.Pid)
+	ref, err := process.RefOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return process
+	return ref
 }
 
 // alive reports whether a child of the test runs.
-func alive(process procref.Ref) bool {
+func alive(ref process.Ref) bool {
 	status := syscall.WaitStatus(0)
-	pid, err := syscall.Wait4(process.PID, &status, syscall.WNOHANG, nil)
+	pid, err := syscall.Wait4(ref.PID, &status, syscall.WNOHANG, nil)
 	return err == nil && pid == 0
 }
 
@@ -239,14 +239,14 @@ func TestSupervisor_LeavesAForeignProcessAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
 	foreign := sleeper(t)
 	for name, record := range map[string]Reattach{
 		"a process that began later": {
-			Process: procref.Ref{PID: foreign.PID, Start: foreign.Start - 1},
+			Process: process.Ref{PID: foreign.PID, Start: foreign.Start - 1},
 			BootID:  boot,
 		},
 		"a process of another boot": {Process: foreign, BootID: "another"},

@@ -17,10 +17,10 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/client/drivers/protocol/driver"
 	"berth/client/drivers/protocol/hclspec"
 	"berth/client/drivers/protocol/shared"
+	"berth/internal/process"
 )
 
 // driverService is a driver. A task is a shell script: the setting "script" of its configuration.
@@ -35,7 +35,7 @@ type driverService struct {
 // task is a running process.
 type task struct {
 	// It is the state in the handle, by which the next process of the plugin finds the task.
-	process procref.Ref
+	process process.Ref
 	// It is closed when the process has ended, and result is set before.
 	ended  chan struct{}
 	result *driver.ExitResult
@@ -244,7 +244,7 @@ func follow(cmd *exec.Cmd) (t *task, err error) {
 	t = &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
 
 	// The goroutine below reaps the process, so its pid is still its own here.
-	t.process, err = procref.Of(cmd.Process.Pid)
+	t.process, err = process.RefOf(cmd.Process.Pid)
 	go func() {
 		defer close(t.ended)
 		_ = cmd.Wait()

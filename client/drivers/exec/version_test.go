@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/client/drivers/exec"
-	"berth/client/drivers/procref"
+	"berth/internal/process"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -38,11 +38,11 @@ func TestStart_RejectsAnOlderExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.killAgent(bystander) })
-	ref, err := procref.Of(bystander.Process.Pid)
+	ref, err := process.RefOf(bystander.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/sandbox"
 	"berth/internal/backoff"
-	processes "berth/internal/process"
+	"berth/internal/process"
 )
 
 // bare is a program without a sandbox: a child of the supervisor, which also adopts and reaps the program's
@@ -52,7 +52,7 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (*bare, er
 		Program:     p,
 		Entry:       entry,
 		Children:    &sandbox.Children{},
-		Multiplexer: processes.Multiplexer,
+		Multiplexer: process.Multiplexer,
 	}
 
 	return &bare{pid, fd, sessions}, nil

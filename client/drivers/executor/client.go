@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/internal/backoff"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -168,7 +168,7 @@ func (t *task) kill(ctx context.Context) error {
 		return t.killForeign(ctx, r)
 	}
 
-	var started procref.Ref
+	var started process.Ref
 
 	// There is a moment between the start of the task and its record. A cgroup has the task from its fork on.
 	if r.Task.PID == 0 && r.Cgroup.Empty() {

@@ -16,7 +16,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	processes "berth/internal/process"
+	"berth/internal/process"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -285,5 +285,5 @@ func drainOutput(to io.Writer, from *os.File, buf []byte) error {
 
 // setSize sets the size of the terminal.
 func (s *session) setSize(size driver.TerminalSize) {
-	_ = processes.ResizeTerminal(s.stdin(), uint16(size.Height), uint16(size.Width)) // fails after the end
+	_ = process.ResizeTerminal(s.stdin(), uint16(size.Height), uint16(size.Width)) // fails after the end
 }

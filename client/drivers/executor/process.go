@@ -12,16 +12,16 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/internal/backoff"
+	"berth/internal/process"
 )
 
-func refFrom(s procfs.ProcStat) procref.Ref {
-	return procref.Ref{PID: s.PID, Start: s.Starttime}
+func refFrom(s procfs.ProcStat) process.Ref {
+	return process.Ref{PID: s.PID, Start: s.Starttime}
 }
 
 // reap reaps a process after its end if the kernel has made it a child of this process.
-func reap(p procref.Ref) {
+func reap(p process.Ref) {
 	if p.PID > 0 {
 		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
 	}
@@ -44,9 +44,9 @@ func eachProcess(fn func(procfs.ProcStat)) error {
 
 // killSession kills the remaining processes of the session that the process led. The kernel does not reuse
 // the number of a session that has a process. A process that began before the leader is not a member.
-func killSession(ctx context.Context, leader procref.Ref) error {
+func killSession(ctx context.Context, leader process.Ref) error {
 	for leader.PID > 0 {
-		var left []procref.Ref
+		var left []process.Ref
 		err := eachProcess(func(s procfs.ProcStat) {
 			member := s.Session == leader.PID && s.Starttime >= leader.Start
 			if member && s.State != zombie {
@@ -73,7 +73,7 @@ func killSession(ctx context.Context, leader procref.Ref) error {
 	return nil
 }
 
-func killSessions(ctx context.Context, leaders []procref.Ref) error {
+func killSessions(ctx context.Context, leaders []process.Ref) error {
 	for _, leader := range leaders {
 		if err := killSession(ctx, leader); err != nil {
 			return err
@@ -84,7 +84,7 @@ func killSessions(ctx context.Context, leaders []procref.Ref) error {
 
 // startedBy stops a supervisor whose record has no task yet. It returns the process that the supervisor has
 // started, the zero value if there is none. A stopped supervisor starts nothing any more.
-func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, err error) {
+func startedBy(ctx context.Context, supervisor process.Ref) (task process.Ref, err error) {
 	fd, err := supervisor.Open()
 	if err != nil || fd < 0 {
 		return task, err
@@ -116,7 +116,7 @@ func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, e
 }
 
 // childOf returns the last child of a process, the zero value if it has none.
-func childOf(pid int) (child procref.Ref, err error) {
+func childOf(pid int) (child process.Ref, err error) {
 	err = eachProcess(func(s procfs.ProcStat) {
 		if s.PPID == pid && s.State != zombie {
 			child = refFrom(s)

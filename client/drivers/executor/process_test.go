@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
+	"berth/internal/process"
 )
 
 // A kill decides on the fields of /proc/<pid>/stat. A program chooses its name, which is in front of them.
@@ -42,7 +42,7 @@ func TestProcStat_WithAnOddName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 			continue
 		}
-		if got, want := refFrom(s), (procref.Ref{PID: 42, Start: 900}); got != want {
+		if got, want := refFrom(s), (process.Ref{PID: 42, Start: 900}); got != want {
 			t.Errorf("%q: got %+v, want %+v", name, got, want)
 		}
 		if s.PPID != 7 || s.Session != 41 || s.State != "S" || s.Comm != name {
@@ -70,16 +70,16 @@ func TestKill_FindsATaskThatIsNotRecordedYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := procref.Of(pid)
+	child, err := process.RefOf(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = child.Kill(context.Background()) })
-	supervisor, err := procref.Of(cmd.Process.Pid)
+	supervisor, err := process.RefOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestKill_FindsATaskThatIsNotRecordedYet(t *testing.T) {
 }
 
 // sleeper is a process that is not the supervisor of a task.
-func sleeper(t *testing.T) (procref.Ref, *exec.Cmd) {
+func sleeper(t *testing.T) (process.Ref, *exec.Cmd) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
@@ -113,7 +113,7 @@ func sleeper(t *testing.T) (procref.Ref, *exec.Cmd) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	ref, err := procref.Of(cmd.Process.Pid)
+	ref, err := process.RefOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +121,9 @@ func sleeper(t *testing.T) (procref.Ref, *exec.Cmd) {
 }
 
 // recorded is a task with a record, whose lock is free.
-func recorded(t *testing.T, supervisor, program procref.Ref) *task {
+func recorded(t *testing.T, supervisor, program process.Ref) *task {
 	t.Helper()
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +139,9 @@ func recorded(t *testing.T, supervisor, program procref.Ref) *task {
 func TestKill_SignalsNoProcessOfAForeignRecord(t *testing.T) {
 	bystander, _ := sleeper(t)
 	_, child := sleeper(t)
-	pid1 := procref.Ref{PID: 1} // without its start time, so that nothing signals it in any case
+	pid1 := process.Ref{PID: 1} // without its start time, so that nothing signals it in any case
 	for name, c := range map[string]struct {
-		supervisor procref.Ref
+		supervisor process.Ref
 		child      *exec.Cmd
 		ends       bool
 	}{

@@ -12,9 +12,9 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/drivers/procref"
 	"berth/internal/crc32c"
 	"berth/internal/files"
+	"berth/internal/process"
 )
 
 // record is task.json.
@@ -22,14 +22,14 @@ type record struct {
 	TaskID     string
 	Driver     string
 	Boot       string
-	Supervisor procref.Ref
+	Supervisor process.Ref
 	// Task is the process with which the task ends: the supervisor of a sandbox, also before it has started
 	// the program; else the first process of the program, zero until that is started.
-	Task   procref.Ref
+	Task   process.Ref
 	Cgroup cgroups.Group
 	// Sessions are the commands that were started beside the program of a task without a cgroup. The
 	// processes of a cgroup are found without them.
-	Sessions []procref.Ref `json:",omitempty"`
+	Sessions []process.Ref `json:",omitempty"`
 }
 
 // maxRecorded bounds the recorded sessions. The oldest are dropped.
@@ -37,7 +37,7 @@ const maxRecorded = 256
 
 // thisBoot reports whether the record is of this boot. The pids and cgroups of an earlier one mean nothing.
 func (r *record) thisBoot() (bool, error) {
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	return boot == r.Boot, err
 }
 
@@ -54,7 +54,7 @@ func lostRecord(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	boot, err := procref.BootTime()
+	boot, err := process.BootTime()
 	return err == nil && info.ModTime().Before(boot), err
 }
 

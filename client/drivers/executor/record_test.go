@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/drivers/procref"
+	"berth/internal/process"
 )
 
 func testRecord() *record {
@@ -19,8 +19,8 @@ func testRecord() *record {
 		TaskID:     "a1/web",
 		Driver:     "exec",
 		Boot:       "b",
-		Supervisor: procref.Ref{PID: 4242},
-		Task:       procref.Ref{PID: 4243},
+		Supervisor: process.Ref{PID: 4242},
+		Task:       process.Ref{PID: 4243},
 	}
 }
 

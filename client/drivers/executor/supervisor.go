@@ -15,13 +15,13 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/drivers/procref"
 	"berth/client/drivers/sandbox"
+	"berth/internal/process"
 	"berth/structs"
 )
 
-// process is the program of a task with its other processes: a sandbox or a bare program.
-type process interface {
+// taskProcess is the program of a task with its other processes: a sandbox or a bare program.
+type taskProcess interface {
 	Signal(unix.Signal) error
 	Kill() error // kills all other processes of a sandbox, and the first process of a bare program
 	Wait() (sandbox.Exit, error)
@@ -36,7 +36,7 @@ type supervisor struct {
 	out        *output
 	ln         net.Listener
 	sessions   *net.UnixListener // for commands beside the task's program
-	proc       process
+	proc       taskProcess
 	commands   *sandbox.Sessions // run those commands
 	endSignals chan os.Signal    // signals to end; the agent uses the socket instead
 
@@ -123,12 +123,12 @@ func (s *supervisor) awaitProgram(specs *json.Decoder) error {
 // recordSelf precedes all that it names, so that kill finds what a killed supervisor leaves. The name of the
 // group follows from the directory.
 func (s *supervisor) recordSelf() error {
-	self, err := procref.Self()
+	self, err := process.SelfRef()
 	if err != nil {
 		return err
 	}
 
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (s *supervisor) launchBare() error {
 		b.sessions.Started = s.recordSession
 	}
 
-	s.record.Task, err = procref.Of(b.pid)
+	s.record.Task, err = process.RefOf(b.pid)
 	if err == nil {
 		err = s.record.writeRecord(".")
 	}
@@ -244,7 +244,7 @@ func (s *supervisor) run() int {
 // recordSession records a command, so that its processes are found if this process is killed. Its calls come
 // one after the other.
 func (s *supervisor) recordSession(pid int) error {
-	ref, err := procref.Of(pid)
+	ref, err := process.RefOf(pid)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/drivers/procref"
 	"berth/internal/boottime"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -83,7 +83,7 @@ func newHungNode(t *testing.T) *hungNode {
 	files := OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}
 	must(t, os.Mkdir(files.Dir, 0o700))
 	must(t, os.Mkdir(files.Memory, 0o700))
-	self, err := procref.Self()
+	self, err := process.SelfRef()
 	must(t, err)
 	n.guard, err = newGuard(Of{Files: files, Agent: self})
 	must(t, err)

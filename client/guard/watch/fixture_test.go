@@ -14,8 +14,8 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
-	"berth/client/drivers/procref"
 	"berth/internal/boottime"
+	"berth/internal/process"
 	"berth/test/kit"
 )
 
@@ -56,7 +56,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{t: t, files: OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}}
 	must(t, os.MkdirAll(f.files.Dir, 0o700))
 	must(t, os.MkdirAll(f.files.Memory, 0o700))
-	f.boot, err = procref.BootID()
+	f.boot, err = process.BootID()
 	must(t, err)
 	f.openLease()
 	f.agent = f.process()
@@ -98,7 +98,7 @@ func (f *fixture) process() *exec.Cmd {
 // guard starts a guard of the agent, as the agent does, and returns it when it works.
 func (f *fixture) guard() Record {
 	f.t.Helper()
-	agent, err := procref.Of(f.agent.Process.Pid)
+	agent, err := process.RefOf(f.agent.Process.Pid)
 	must(f.t, err)
 	cmd := exec.Command(os.Args[0], Args(Of{f.files, agent, f.device})...)
 	log, err := os.OpenFile(f.files.Dir+"/log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/internal/boottime"
+	"berth/internal/process"
 )
 
 // Arg is the argument that makes executor.Main a guard.
@@ -31,14 +31,14 @@ const (
 
 // Record names the newest guard of a node. An older one that finds another in it, alive, ends.
 type Record struct {
-	Guard procref.Ref
-	Agent procref.Ref // that started it
+	Guard process.Ref
+	Agent process.Ref // that started it
 }
 
 // Of is what a guard belongs to.
 type Of struct {
 	Files    OrderFiles
-	Agent    procref.Ref
+	Agent    process.Ref
 	Watchdog string // the device of the machine that it feeds, "" for none
 }
 
@@ -107,7 +107,7 @@ func (r Record) write(memory string) error {
 }
 
 // Works reports whether the guard that an agent has started lives and keeps looking.
-func Works(memory string, agent procref.Ref) (bool, error) {
+func Works(memory string, agent process.Ref) (bool, error) {
 	r, err := ReadRecord(memory)
 	if err != nil || r.Agent != agent {
 		return false, err

@@ -29,9 +29,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/procref"
 	"berth/client/drivers/sandbox"
 	"berth/internal/boottime"
+	"berth/internal/process"
 )
 
 // poll is the time between two looks.
@@ -41,8 +41,8 @@ const poll = 250 * time.Millisecond
 type guard struct {
 	files OrderFiles
 	boot  string
-	agent procref.Ref
-	self  procref.Ref
+	agent process.Ref
+	self  process.Ref
 	clock boottime.Clock
 	until boottime.Instant // the end of the last known lease, 0 for none
 	read  time.Time        // the change of the directory after which the orders were read
@@ -111,12 +111,12 @@ func start(of Of) error {
 
 // newGuard makes the state of the process, before its first look.
 func newGuard(of Of) (*guard, error) {
-	boot, err := procref.BootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return nil, err
 	}
 
-	self, err := procref.Self()
+	self, err := process.SelfRef()
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (g *guard) isIdle() bool {
 	return err == nil && !alive && orders == 0
 }
 
-func isAlive(r procref.Ref) (bool, error) {
+func isAlive(r process.Ref) (bool, error) {
 	fd, err := r.Open()
 	if err != nil || fd < 0 {
 		return false, err

@@ -12,8 +12,8 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
-	"berth/client/drivers/procref"
 	"berth/internal/boottime"
+	"berth/internal/process"
 	"berth/structs"
 )
 
@@ -108,7 +108,7 @@ func TestGuard_WaitsForTheDelayOfAnOrder(t *testing.T) {
 func TestLook_EndsAllThatWasDueDuringASuspend(t *testing.T) {
 	f := newFixture(t)
 	until := f.renew(time.Hour)
-	agent, err := procref.Of(f.agent.Process.Pid)
+	agent, err := process.RefOf(f.agent.Process.Pid)
 	must(t, err)
 	g, err := newGuard(Of{Files: f.files, Agent: agent})
 	must(t, err)
@@ -389,7 +389,7 @@ func TestGuard_IsInASessionAndCgroupsOfItsOwn(t *testing.T) {
 		t.Errorf("the guard is in session %d (%v)", session, err)
 	}
 	f.isInOwnCgroup(g)
-	self, err := procref.Self()
+	self, err := process.SelfRef()
 	must(t, err)
 	if works, err := Works(f.files.Memory, self); works || err != nil {
 		t.Errorf("it works for an agent that has not started it (%v)", err)

@@ -1,7 +1,4 @@
-// Package procref names processes that outlive the agent. The kernel reuses pids, so a process is named by
-// its pid and its start time, and no process is signalled without a check of both under a pidfd. A Ref is
-// good for one boot of the machine.
-package procref
+package process
 
 import (
 	"context"
@@ -17,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ref names a process for as long as the machine is up.
+// Ref names a process for as long as the machine is up. The kernel reuses pids, so a process is named by its
+// pid and its start time, and no process is signalled without a check of both under a pidfd.
 type Ref struct {
 	PID   int
 	Start uint64 // clock ticks after boot
 }
 
-// Of names the process that has the pid now. The error is fs.ErrNotExist if there is none, or ESRCH if it
+// RefOf names the process that has the pid now. The error is fs.ErrNotExist if there is none, or ESRCH if it
 // ends during the look.
-func Of(pid int) (Ref, error) {
+func RefOf(pid int) (Ref, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return Ref{}, err
@@ -34,8 +32,8 @@ func Of(pid int) (Ref, error) {
 	return Ref{PID: pid, Start: s.Starttime}, err
 }
 
-// Self names this process by its pid on the host, also if it is in a pid namespace. /proc is the host's.
-func Self() (Ref, error) {
+// SelfRef names this process by its pid on the host, also if it is in a pid namespace. /proc is the host's.
+func SelfRef() (Ref, error) {
 	// The kernel answers by the namespace of the mount, so the host's /proc has the pid on the host.
 	name, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -45,7 +43,7 @@ func Self() (Ref, error) {
 	if err != nil {
 		return Ref{}, fmt.Errorf("reading /proc/self: %w", err)
 	}
-	return Of(pid)
+	return RefOf(pid)
 }
 
 // Open returns a pidfd of the very process, or -1 if it is gone. With an error it is not known.
@@ -63,7 +61,7 @@ func (r Ref) Open() (int, error) {
 	}
 
 	// The check follows the open: a pid that is still the process's now was so when the pidfd was opened.
-	now, err := Of(r.PID)
+	now, err := RefOf(r.PID)
 	if err == nil && now == r {
 		return fd, nil
 	}

@@ -1,4 +1,4 @@
-package procref
+package process
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func child(t *testing.T) (*exec.Cmd, Ref) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	r, err := Of(cmd.Process.Pid)
+	r, err := RefOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestOpen_FindsTheVeryProcess(t *testing.T) {
 
 // A process is not gone because the agent has no file left to look.
 func TestOpen_WithoutFilesIsAnError(t *testing.T) {
-	r, err := Of(os.Getpid())
+	r, err := RefOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
