@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/machine/networks"
+	"berth/client/machine"
 	"berth/structs"
 )
 
@@ -35,16 +35,16 @@ func bindDefault() string {
 // forOthers is the address of this machine at which other agents reach this one, where the configuration has
 // none.
 type forOthers struct {
-	networks.Choice
+	machine.AddressChoice
 	fault error // there is none: the agent must not start
 }
 
 // chooseAddress finds the address for others, if one is needed. The fault is not one of the configuration:
 // the network of the machine may come later.
-func (c *Config) chooseAddress(machine func() (networks.Machine, error)) {
+func (c *Config) chooseAddress(read func() (machine.Routing, error)) {
 	c.others = forOthers{}
 	needed := false
-	fit := networks.Families{IPv4: true, IPv6: true}
+	fit := machine.AddressFamilies{IPv4: true, IPv6: true}
 	for _, p := range c.addressesOfPorts() {
 		if p.advertised == "" && !c.advertisesBound(p.own) {
 			needed = true
@@ -58,16 +58,16 @@ func (c *Config) chooseAddress(machine func() (networks.Machine, error)) {
 	// A port with all addresses beside others with one.
 	bound, err := netip.ParseAddr(c.BindAddr)
 	if err == nil && !bound.IsUnspecified() && !bound.IsLoopback() {
-		c.others.Choice = networks.Choice{Address: bound, Why: "bind_addr"}
+		c.others.AddressChoice = machine.AddressChoice{Address: bound, Why: "bind_addr"}
 		return
 	}
 
-	m, err := machine()
+	m, err := read()
 	if err == nil {
-		c.others.Choice, err = m.Choose(fit, c.Client.BridgeName)
+		c.others.AddressChoice, err = m.Choose(fit, c.Client.BridgeName)
 	}
 	if err != nil && c.Dev {
-		c.others.Choice = networks.Choice{Address: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Why: "-dev"}
+		c.others.AddressChoice = machine.AddressChoice{Address: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Why: "-dev"}
 		return
 	}
 	c.others.fault = err

@@ -8,33 +8,33 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/machine/networks"
+	"berth/client/machine"
 	"berth/structs"
 )
 
 // lan is a machine with one NIC and docker. Its default route leads over the NIC.
-func lan() (networks.Machine, error) {
-	return networks.Machine{
-		Interfaces: []networks.Interface{
+func lan() (machine.Routing, error) {
+	return machine.Routing{
+		Interfaces: []machine.Interface{
 			{Name: "lo", Loopback: true, Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
 			{Name: "docker0", Prefixes: []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16")}},
 			{Name: "eth0", Prefixes: []netip.Prefix{
 				netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("2001:db8::1/64"),
 			}},
 		},
-		IPv4: networks.Route{Interface: "eth0"},
+		IPv4: machine.Route{Interface: "eth0"},
 	}, nil
 }
 
 // alone is a machine with loopback alone.
-func alone() (networks.Machine, error) {
-	return networks.Machine{Interfaces: []networks.Interface{{Name: "lo", Loopback: true}}}, nil
+func alone() (machine.Routing, error) {
+	return machine.Routing{Interfaces: []machine.Interface{{Name: "lo", Loopback: true}}}, nil
 }
 
 func TestConfig_AdvertisesWhatOthersReach(t *testing.T) {
 	for name, c := range map[string]struct {
 		set                   func(*Config)
-		machine               func() (networks.Machine, error)
+		machine               func() (machine.Routing, error)
 		http, rpc, why, fault string
 	}{
 		"the default": {func(*Config) {}, lan, "10.0.0.1:4746", "10.0.0.1:4747", "default route of IPv4", ""},

@@ -17,7 +17,7 @@ import (
 	"berth/client"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
-	"berth/client/machine/networks"
+	"berth/client/machine"
 	"berth/consul"
 	"berth/endpoints/injection"
 	"berth/endpoints/rights"
@@ -198,7 +198,7 @@ func configFiles(path string) ([]string, error) {
 // of a setting from a file has its position there.
 func (c *Config) Finish() error {
 	c.BindAddr = cmp.Or(c.BindAddr, bindDefault())
-	c.chooseAddress(networks.ReadMachine)
+	c.chooseAddress(machine.ReadRouting)
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))

@@ -6,15 +6,15 @@ import (
 	"os"
 	"time"
 
+	"berth/client/machine"
 	"berth/client/machine/cni"
-	"berth/client/machine/networks"
 	"berth/structs"
 )
 
 // readNetworks finds the host networks of this machine, once: jobs have their addresses.
 func (reg *registration) readNetworks() error {
 	cfg := reg.config()
-	found, err := networks.Read(networks.Config{
+	found, err := machine.ReadNetworks(machine.NetworkConfig{
 		Interface: cfg.NetworkInterface,
 		Networks:  cfg.HostNetworks,
 		Exclude:   cfg.BridgeName,

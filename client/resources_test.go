@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/client/config"
-	"berth/client/machine/networks"
+	"berth/client/machine"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -48,7 +48,7 @@ func TestNode_HasItsNetworksAndPorts(t *testing.T) {
 		r := newFixture(t)
 		r.edit = func(c *Config) {
 			c.NetworkInterface = "lo"
-			c.HostNetworks = []*networks.HostNetwork{{Name: "local", CIDR: "127.0.0.0/8", ReservedPorts: "9"}}
+			c.HostNetworks = []*machine.HostNetwork{{Name: "local", CIDR: "127.0.0.0/8", ReservedPorts: "9"}}
 			c.MinDynamicPort = 1000
 			c.MaxDynamicPort = 2000
 			c.Reserved.Ports = "22,80-81"

@@ -23,8 +23,8 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
+	"berth/client/machine"
 	"berth/client/machine/cni"
-	"berth/client/machine/networks"
 	"berth/client/membership"
 	"berth/structs"
 	"berth/structs/storage"
@@ -80,7 +80,7 @@ type Config struct {
 	// default route.
 	NetworkInterface string `hcl:"network_interface"`
 	// HostNetworks are further networks of the node, which ports may name.
-	HostNetworks []*networks.HostNetwork `hcl:"host_network,block"`
+	HostNetworks []*machine.HostNetwork `hcl:"host_network,block"`
 	// The settings of the networks of allocations.
 	cni.Settings
 	// HostVolumes are directories that jobs may mount by name.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/client/devices"
-	"berth/client/machine/networks"
+	"berth/client/machine"
 	"berth/structs"
 )
 
@@ -43,7 +43,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
 		{ID: "two/parts", Paths: []string{"dev/y"}, Permissions: "rx"},
 	}
-	c.HostNetworks = []*networks.HostNetwork{
+	c.HostNetworks = []*machine.HostNetwork{
 		{Name: "back", Interface: "eth0"},
 		{Name: "back", CIDR: "10.0.0.0"},
 	}

@@ -7,6 +7,10 @@
 // class of a node. An unknown property is omitted and never guessed. It is an error only if nothing is known
 // of the memory or of the processors.
 //
+// ReadNetworks finds the host networks: the addresses whose ports allocations get. The network "default" is
+// one address of one interface, which the configuration names or else the default route has. The
+// configuration adds networks by interface or CIDR.
+//
 // Drivers and CSI plugins fingerprint themselves.
 package machine
 

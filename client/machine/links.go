@@ -1,4 +1,4 @@
-package networks
+package machine
 
 import (
 	"net"
@@ -11,13 +11,13 @@ import (
 )
 
 // readLinks returns the interfaces that are up.
-func readLinks() ([]link, error) {
+func readLinks() ([]networkLink, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 
-	var links []link
+	var links []networkLink
 	for _, i := range all {
 		if i.Flags&net.FlagUp == 0 {
 			continue
@@ -28,7 +28,7 @@ func readLinks() ([]link, error) {
 			continue // it has just been removed
 		}
 
-		links = append(links, link{
+		links = append(links, networkLink{
 			name:      i.Name,
 			mac:       i.HardwareAddr.String(),
 			loopback:  i.Flags&net.FlagLoopback != 0,

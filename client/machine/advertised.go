@@ -1,4 +1,4 @@
-package networks
+package machine
 
 import (
 	"bufio"
@@ -29,32 +29,31 @@ type Route struct {
 	Gateway   netip.Addr // the zero address for a route without one
 }
 
-// Machine is all of a machine on which its address for others depends.
-type Machine struct {
+// Routing is all of a machine on which its address for others depends.
+type Routing struct {
 	Interfaces []Interface
 	IPv4, IPv6 Route // those with the lowest metric; without an interface: there is none
 }
 
-// Choice is the address of a machine for others.
-type Choice struct {
+// AddressChoice is the address of a machine for others.
+type AddressChoice struct {
 	Address netip.Addr
 	Why     string // such as: the address of the default route, on eth0
 }
 
-// Families says which addresses fit to the address to which an agent is bound.
-type Families struct{ IPv4, IPv6 bool }
+// AddressFamilies says which addresses fit to the address to which an agent is bound.
+type AddressFamilies struct{ IPv4, IPv6 bool }
 
-// containers matches the names of interfaces that lead to containers and virtual machines of this machine
-// alone. One of them may have the default route, such as the bridge br-lan of a router. Then it leads
+// containerInterfaces matches the names of interfaces that lead to containers and virtual machines of this
+// machine alone. One of them may have the default route, such as the bridge br-lan of a router. Then it leads
 // further.
-var containers = regexp.MustCompile(`^(docker|cni|br-|virbr|veth|podman|nerdctl|lxcbr|lxdbr|incusbr|` +
-	`flannel|cali|` +
-	`cilium|kube-|weave|vboxnet|vmnet|dummy)`)
+var containerInterfaces = regexp.MustCompile(`^(docker|cni|br-|virbr|veth|podman|` +
+	`nerdctl|lxcbr|lxdbr|incusbr|flannel|cali|cilium|kube-|weave|vboxnet|vmnet|dummy)`)
 
 // Choose returns the address at which other machines reach this one: that of the default route, private or
 // public, IPv4 before IPv6, else the only one. It is never that of loopback or of a bridge of containers. own
 // is the bridge of this agent. The error is a precondition and names the settings.
-func (m Machine) Choose(fit Families, own string) (Choice, error) {
+func (m Routing) Choose(fit AddressFamilies, own string) (AddressChoice, error) {
 	for _, route := range []struct {
 		Route
 		family string
@@ -69,7 +68,7 @@ func (m Machine) Choose(fit Families, own string) (Choice, error) {
 		address, ok := m.onRoute(route.Route, route.family == "IPv4")
 		if ok {
 			why := fmt.Sprintf("the address of the default route of %s, on %s", route.family, route.Interface)
-			return Choice{address, why}, nil
+			return AddressChoice{address, why}, nil
 		}
 	}
 
@@ -80,12 +79,12 @@ func (m Machine) Choose(fit Families, own string) (Choice, error) {
 		found := m.others(v4, own)
 		switch {
 		case len(found) == 1:
-			return Choice{found[0].Address, "the only address that others may reach, on " + found[0].Why}, nil
+			return AddressChoice{found[0].Address, "the only address that others may reach, on " + found[0].Why}, nil
 		case len(found) > 1:
-			return Choice{}, undecided(found)
+			return AddressChoice{}, undecided(found)
 		}
 	}
-	return Choice{}, structs.Preconditionf("this machine has no address at which others reach it, only " +
+	return AddressChoice{}, structs.Preconditionf("this machine has no address at which others reach it, only " +
 		"those of loopback and of bridges of containers: wait for its network, or name an address with " +
 		"advertise { http, rpc, serf }, or bind to an address with -bind (bind_addr), such as -bind 127.0.0.1 " +
 		"for an agent that only this machine reaches")
@@ -93,7 +92,7 @@ func (m Machine) Choose(fit Families, own string) (Choice, error) {
 
 // onRoute returns the address of the interface of a route: the first in the network of the gateway, else the
 // first.
-func (m Machine) onRoute(r Route, v4 bool) (found netip.Addr, ok bool) {
+func (m Routing) onRoute(r Route, v4 bool) (found netip.Addr, ok bool) {
 	for _, i := range m.Interfaces {
 		if i.Name != r.Interface || i.Loopback {
 			continue
@@ -114,14 +113,14 @@ func (m Machine) onRoute(r Route, v4 bool) (found netip.Addr, ok bool) {
 }
 
 // others returns the addresses of a family that may lead to other machines, each with its interface.
-func (m Machine) others(v4 bool, own string) (found []Choice) {
+func (m Routing) others(v4 bool, own string) (found []AddressChoice) {
 	for _, i := range m.Interfaces {
-		if i.Loopback || i.Name == own || containers.MatchString(i.Name) {
+		if i.Loopback || i.Name == own || containerInterfaces.MatchString(i.Name) {
 			continue
 		}
 		for _, p := range i.Prefixes {
 			if p.Addr().Is4() == v4 {
-				found = append(found, Choice{p.Addr(), i.Name})
+				found = append(found, AddressChoice{p.Addr(), i.Name})
 			}
 		}
 	}
@@ -131,7 +130,7 @@ func (m Machine) others(v4 bool, own string) (found []Choice) {
 // maxShown bounds the addresses that an error names.
 const maxShown = 8
 
-func undecided(found []Choice) error {
+func undecided(found []AddressChoice) error {
 	var names []string
 	for _, c := range found[:min(len(found), maxShown)] {
 		names = append(names, fmt.Sprintf("%s (%s)", c.Address, c.Why))
@@ -142,15 +141,15 @@ func undecided(found []Choice) error {
 		len(found), strings.Join(names, ", "))
 }
 
-// ReadMachine reads the interfaces and default routes of this machine.
-func ReadMachine() (Machine, error) {
+// ReadRouting reads the interfaces and default routes of this machine.
+func ReadRouting() (Routing, error) {
 	all, err := net.Interfaces()
 	if err != nil {
-		return Machine{}, structs.Internalf("reading the interfaces of this machine: %w", err)
+		return Routing{}, structs.Internalf("reading the interfaces of this machine: %w", err)
 	}
 
 	passing := passingAddresses("/proc/net/if_inet6")
-	var m Machine
+	var m Routing
 	for _, i := range all {
 		addresses, err := i.Addrs()
 		if i.Flags&net.FlagUp == 0 || err != nil {

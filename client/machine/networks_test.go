@@ -1,4 +1,4 @@
-package networks
+package machine
 
 import (
 	"fmt"
@@ -15,14 +15,14 @@ import (
 )
 
 // machine has two interfaces of which others reach one, and the loopback interface.
-func machine() []link {
+func machine() []networkLink {
 	ips := func(texts ...string) (all []netip.Addr) {
 		for _, s := range texts {
 			all = append(all, netip.MustParseAddr(s))
 		}
 		return all
 	}
-	return []link{
+	return []networkLink{
 		{name: "lo", loopback: true, addresses: ips("127.0.0.1", "::1")},
 		{name: "eth1", mac: "02:00:00:00:00:01", addresses: ips("192.168.0.5", "192.168.0.6", "2001:db8::5")},
 		{name: "eth0", addresses: ips("10.0.0.5")},
@@ -45,20 +45,20 @@ func describe(all []*structs.NodeNetworkResource) string {
 
 func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
-		cfg     Config
+		cfg     NetworkConfig
 		route   string
-		links   []link
+		links   []networkLink
 		want    string
 		missing string
 	}{
-		"no route":        {Config{}, "", machine(), "eth0: default ipv4 10.0.0.5[]", ""},
-		"default route":   {Config{}, "eth1", machine(), "eth1: default ipv4 192.168.0.5[]", ""},
-		"without address": {Config{}, "tun0", machine(), "eth0: default ipv4 10.0.0.5[]", ""},
-		"only loopback":   {Config{}, "", machine()[:1], "lo: default ipv4 127.0.0.1[]", ""},
-		"nothing":         {Config{}, "", nil, "", ""},
-		"named":           {Config{Interface: "lo"}, "eth1", machine(), "lo: default ipv4 127.0.0.1[]", ""},
+		"no route":        {NetworkConfig{}, "", machine(), "eth0: default ipv4 10.0.0.5[]", ""},
+		"default route":   {NetworkConfig{}, "eth1", machine(), "eth1: default ipv4 192.168.0.5[]", ""},
+		"without address": {NetworkConfig{}, "tun0", machine(), "eth0: default ipv4 10.0.0.5[]", ""},
+		"only loopback":   {NetworkConfig{}, "", machine()[:1], "lo: default ipv4 127.0.0.1[]", ""},
+		"nothing":         {NetworkConfig{}, "", nil, "", ""},
+		"named":           {NetworkConfig{Interface: "lo"}, "eth1", machine(), "lo: default ipv4 127.0.0.1[]", ""},
 		"network by names": {
-			Config{Networks: []*HostNetwork{{Name: "back", Interface: "eth1", ReservedPorts: "22"}}},
+			NetworkConfig{Networks: []*HostNetwork{{Name: "back", Interface: "eth1", ReservedPorts: "22"}}},
 			"eth0",
 			machine(),
 			"eth0: default ipv4 10.0.0.5[]; " +
@@ -66,7 +66,9 @@ func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 			"",
 		},
 		"network by CIDR": {
-			Config{Networks: []*HostNetwork{{Name: "six", CIDR: "2001:db8::/32"}, {Name: "four", CIDR: "0.0.0.0/0"}}},
+			NetworkConfig{Networks: []*HostNetwork{
+				{Name: "six", CIDR: "2001:db8::/32"}, {Name: "four", CIDR: "0.0.0.0/0"},
+			}},
 			"eth0",
 			machine()[1:],
 			"eth0: default ipv4 10.0.0.5[] four ipv4 10.0.0.5[]; " +
@@ -74,7 +76,7 @@ func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 			"",
 		},
 		"network by both": {
-			Config{Networks: []*HostNetwork{
+			NetworkConfig{Networks: []*HostNetwork{
 				{Name: "a", Interface: "eth1", CIDR: "192.168.0.6/32"},
 				{Name: "b", Interface: "eth0", CIDR: "192.168.0.6/32"},
 			}},
@@ -94,7 +96,7 @@ func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 
 func TestAssign_RejectsAnUnknownInterface(t *testing.T) {
 	for _, name := range []string{"eth7", "tun0"} {
-		_, err := assign(Config{Interface: name}, machine(), "eth0")
+		_, err := assign(NetworkConfig{Interface: name}, machine(), "eth0")
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "it has: eth0, eth1, lo") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -102,11 +104,12 @@ func TestAssign_RejectsAnUnknownInterface(t *testing.T) {
 }
 
 func TestAssign_IsBounded(t *testing.T) {
-	l := link{name: "eth0"}
+	l := networkLink{name: "eth0"}
 	for i := range 2 * structs.MaxNodeAddresses {
 		l.addresses = append(l.addresses, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 	}
-	got, err := assign(Config{Networks: []*HostNetwork{{Name: "all", Interface: "eth0"}}}, []link{l}, "")
+	all := NetworkConfig{Networks: []*HostNetwork{{Name: "all", Interface: "eth0"}}}
+	got, err := assign(all, []networkLink{l}, "")
 	if err != nil || len(got.Links[0].Addresses) != structs.MaxNodeAddresses ||
 		got.LeftOut != structs.MaxNodeAddresses+1 {
 		t.Fatalf("%d addresses and %d are left out, %v", len(got.Links[0].Addresses), got.LeftOut, err)
@@ -119,7 +122,7 @@ func TestAssign_IsBounded(t *testing.T) {
 
 // The report of this machine is one that the servers accept.
 func TestRead_OfThisMachine(t *testing.T) {
-	got, err := Read(Config{Networks: []*HostNetwork{
+	got, err := ReadNetworks(NetworkConfig{Networks: []*HostNetwork{
 		{Name: "local", CIDR: "127.0.0.0/8"},
 		{Name: "none", CIDR: "203.0.113.7/32"},
 	}})
@@ -211,7 +214,7 @@ func TestHostNetwork_NamesTheFault(t *testing.T) {
 // The address of the bridge of allocations must not become the node's.
 func TestRead_LeavesAnInterfaceOut(t *testing.T) {
 	for _, left := range []string{"", "lo"} {
-		found, err := Read(Config{
+		found, err := ReadNetworks(NetworkConfig{
 			Networks: []*HostNetwork{{Name: "own", Interface: "lo"}},
 			Exclude:  left,
 		})

@@ -1,8 +1,4 @@
-// Package networks finds the host networks of this machine: the addresses whose ports allocations get. The
-// network "default" is one address of one interface, which the configuration names or else the default route
-// has. The configuration adds networks by interface or CIDR. The package reads the interfaces and routes of
-// the kernel and changes nothing.
-package networks
+package machine
 
 import (
 	"cmp"
@@ -57,42 +53,43 @@ func (n *HostNetwork) has(device string, address netip.Addr) bool {
 	return n.CIDR == "" || err == nil && prefix.Contains(address)
 }
 
-// Config selects the host networks.
-type Config struct {
+// NetworkConfig selects the host networks.
+type NetworkConfig struct {
 	Interface string // of the default network; "": the default route's
 	Networks  []*HostNetwork
 	Exclude   string // an interface that is in no host network: the bridge of allocations
 }
 
-// link is an interface of the machine.
-type link struct {
+// networkLink is an interface of the machine.
+type networkLink struct {
 	name, mac string
 	loopback  bool
 	addresses []netip.Addr // the ones that others may use
 }
 
-// Found is what Read found.
-type Found struct {
+// Networks is what ReadNetworks found.
+type Networks struct {
 	Links   []*structs.NodeNetworkResource // those with addresses in host networks, by name
 	Missing []string                       // networks of the configuration without an address here
 	LeftOut int                            // addresses beyond structs.MaxNodeAddresses
 }
 
-// Read finds the host networks of this machine. An unknown interface of the default network is an error.
-func Read(cfg Config) (Found, error) {
+// ReadNetworks finds the host networks of this machine. An unknown interface of the default network is an
+// error.
+func ReadNetworks(cfg NetworkConfig) (Networks, error) {
 	links, err := readLinks()
 	if err != nil {
-		return Found{}, fmt.Errorf("reading the interfaces of this machine: %w", err)
+		return Networks{}, fmt.Errorf("reading the interfaces of this machine: %w", err)
 	}
-	links = slices.DeleteFunc(links, func(l link) bool { return l.name == cfg.Exclude })
+	links = slices.DeleteFunc(links, func(l networkLink) bool { return l.name == cfg.Exclude })
 	return assign(cfg, links, defaultRoute("/proc/net"))
 }
 
 // assign gives the addresses of the interfaces their networks. route is the interface of the default route,
 // "" if there is none.
-func assign(cfg Config, links []link, route string) (found Found, err error) {
+func assign(cfg NetworkConfig, links []networkLink, route string) (found Networks, err error) {
 	// In this order the same interfaces make the same report.
-	slices.SortFunc(links, func(a, b link) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(links, func(a, b networkLink) int { return strings.Compare(a.name, b.name) })
 	main, address, err := mainAddress(links, cfg.Interface, route)
 	if err != nil {
 		return found, err
@@ -157,21 +154,21 @@ func addressOf(network string, ip netip.Addr, reserved string) *structs.NodeNetw
 // mainAddress returns the address of the default network: the first of the named interface, or else of the
 // interface of the default route, of any interface that others reach, of a bridge of containers, of the
 // loopback interface. It is the zero address if no interface has one.
-func mainAddress(links []link, named, route string) (name string, address netip.Addr, err error) {
-	rank := func(l link) int {
+func mainAddress(links []networkLink, named, route string) (name string, address netip.Addr, err error) {
+	rank := func(l networkLink) int {
 		switch {
 		case l.name == route:
 			return 0
 		case l.loopback:
 			return 3
-		case containers.MatchString(l.name):
+		case containerInterfaces.MatchString(l.name):
 			return 2
 		}
 		return 1
 	}
 
 	// Interfaces of one rank stay in the order of their names.
-	inOrder := slices.SortedStableFunc(slices.Values(links), func(a, b link) int {
+	inOrder := slices.SortedStableFunc(slices.Values(links), func(a, b networkLink) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
 	var names []string

@@ -1,4 +1,4 @@
-package networks
+package machine
 
 import (
 	"net"
@@ -13,7 +13,7 @@ import (
 )
 
 // both are the families of an agent that is bound to ::.
-var both = Families{IPv4: true, IPv6: true}
+var both = AddressFamilies{IPv4: true, IPv6: true}
 
 // nic returns an interface with addresses.
 func nic(name string, prefixes ...string) Interface {
@@ -37,36 +37,36 @@ func TestChoose_KnowsMachines(t *testing.T) {
 		return r
 	}
 	for name, c := range map[string]struct {
-		machine    Machine
-		fit        Families
+		machine    Routing
+		fit        AddressFamilies
 		want, text string
 	}{
 		"one private NIC": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24")}, IPv4: via("eth0", "10.0.0.254")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24")}, IPv4: via("eth0", "10.0.0.254")},
 			both, "10.0.0.1", "the default route of IPv4, on eth0",
 		},
 		"one public NIC": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24")}, IPv4: via("eth0", "203.0.113.1")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24")}, IPv4: via("eth0", "203.0.113.1")},
 			both, "203.0.113.5", "on eth0",
 		},
 		"a public NIC and a private one": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24"), nic("eth1", "10.0.0.1/24")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24"), nic("eth1", "10.0.0.1/24")},
 				IPv4: via("eth0", "203.0.113.1")},
 			both, "203.0.113.5", "on eth0",
 		},
 		"docker beside a private NIC": {
-			Machine{Interfaces: []Interface{lo, docker, nic("eth0", "10.0.0.1/24")}, IPv4: via("eth0", "10.0.0.254")},
+			Routing{Interfaces: []Interface{lo, docker, nic("eth0", "10.0.0.1/24")}, IPv4: via("eth0", "10.0.0.254")},
 			both, "10.0.0.1", "on eth0",
 		},
 		"docker beside a public NIC": {
-			Machine{
+			Routing{
 				Interfaces: []Interface{lo, docker, nic("eth0", "203.0.113.5/24")},
 				IPv4:       via("eth0", "203.0.113.1"),
 			},
 			both, "203.0.113.5", "on eth0",
 		},
 		"docker and a LAN without a default route": {
-			Machine{
+			Routing{
 				Interfaces: []Interface{
 					lo, docker, nic("br-0123456789ab", "172.18.0.1/16"), nic("virbr0", "192.168.122.1/24"),
 					nic("cni0", "10.42.0.1/24"), nic("berth", "10.99.0.1/20"), nic("eth0", "192.168.1.7/24"),
@@ -75,73 +75,73 @@ func TestChoose_KnowsMachines(t *testing.T) {
 			both, "192.168.1.7", "the only address that others may reach, on eth0",
 		},
 		"docker alone": {
-			Machine{Interfaces: []Interface{lo, docker}}, both, "", "no address at which others reach it",
+			Routing{Interfaces: []Interface{lo, docker}}, both, "", "no address at which others reach it",
 		},
 		"loopback alone": {
-			Machine{Interfaces: []Interface{lo}}, both, "", "-bind (bind_addr)",
+			Routing{Interfaces: []Interface{lo}}, both, "", "-bind (bind_addr)",
 		},
 		"two NICs without a default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24"), nic("eth1", "192.168.1.7/24")}},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24"), nic("eth1", "192.168.1.7/24")}},
 			both, "", "10.0.0.1 (eth0), 192.168.1.7 (eth1): name one of them with -bind (bind_addr), or with advertise",
 		},
 		"two addresses on one NIC without a default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24", "10.9.0.1/24")}},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24", "10.9.0.1/24")}},
 			both, "", "2 addresses and no default route",
 		},
 		"two addresses on the NIC of the default route": {
-			Machine{
+			Routing{
 				Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24", "203.0.113.5/24")},
 				IPv4:       via("eth0", "203.0.113.1"),
 			},
 			both, "203.0.113.5", "on eth0",
 		},
 		"a VPN beside a NIC": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("wg0", "10.8.0.2/24")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("wg0", "10.8.0.2/24")},
 				IPv4: via("eth0", "192.168.1.1")},
 			both, "192.168.1.7", "on eth0",
 		},
 		"a VPN with the default route": {
-			Machine{
+			Routing{
 				Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("wg0", "10.8.0.2/24")},
 				IPv4:       via("wg0", ""),
 			},
 			both, "10.8.0.2", "on wg0",
 		},
 		"a VPN and a NIC without a default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("tailscale0", "100.64.0.2/32")}},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("tailscale0", "100.64.0.2/32")}},
 			both, "", "100.64.0.2 (tailscale0)",
 		},
 		"IPv6 alone": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
 			both, "2001:db8::5", "the default route of IPv6, on eth0",
 		},
 		"IPv6 alone without a default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "fd00::5/64")}}, both, "fd00::5", "the only address",
+			Routing{Interfaces: []Interface{lo, nic("eth0", "fd00::5/64")}}, both, "fd00::5", "the only address",
 		},
 		"both families": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24", "2001:db8::5/64")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24", "2001:db8::5/64")},
 				IPv4: via("eth0", "203.0.113.1"), IPv6: via("eth0", "")},
 			both, "203.0.113.5", "IPv4",
 		},
 		"IPv6 and docker": {
-			Machine{Interfaces: []Interface{lo, docker, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
+			Routing{Interfaces: []Interface{lo, docker, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
 			both, "2001:db8::5", "IPv6",
 		},
 		"IPv6 alone, bound to IPv4": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
-			Families{IPv4: true}, "", "no address",
+			Routing{Interfaces: []Interface{lo, nic("eth0", "2001:db8::5/64")}, IPv6: via("eth0", "")},
+			AddressFamilies{IPv4: true}, "", "no address",
 		},
 		"both families, bound to IPv6": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24", "2001:db8::5/64")},
+			Routing{Interfaces: []Interface{lo, nic("eth0", "203.0.113.5/24", "2001:db8::5/64")},
 				IPv4: via("eth0", "203.0.113.1"), IPv6: via("eth0", "")},
-			Families{IPv6: true}, "2001:db8::5", "IPv6",
+			AddressFamilies{IPv6: true}, "2001:db8::5", "IPv6",
 		},
 		"a router whose LAN is a bridge": {
-			Machine{Interfaces: []Interface{lo, nic("br-lan", "192.168.1.7/24")}, IPv4: via("br-lan", "192.168.1.1")},
+			Routing{Interfaces: []Interface{lo, nic("br-lan", "192.168.1.7/24")}, IPv4: via("br-lan", "192.168.1.1")},
 			both, "192.168.1.7", "on br-lan",
 		},
 		"a default route by an interface without an address": {
-			Machine{Interfaces: []Interface{lo, nic("ppp0"), nic("eth0", "10.0.0.1/24")}, IPv4: via("ppp0", "")},
+			Routing{Interfaces: []Interface{lo, nic("ppp0"), nic("eth0", "10.0.0.1/24")}, IPv4: via("ppp0", "")},
 			both, "10.0.0.1", "the only address",
 		},
 	} {
@@ -211,7 +211,7 @@ func TestGatewayIPv4_ReadsTheTableOfTheKernel(t *testing.T) {
 
 // The bridge of docker comes before the NIC in the order of the names.
 func TestMainAddress_PrefersNICsToBridgesOfContainers(t *testing.T) {
-	links := []link{
+	links := []networkLink{
 		{name: "docker0", addresses: []netip.Addr{netip.MustParseAddr("172.17.0.1")}},
 		{name: "eth0", addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
 		{name: "lo", loopback: true, addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
