@@ -38,7 +38,7 @@ var layers = [][]string{
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
 	"google.golang.org/grpc": {"csi", "plugins", "client/drivers/protocol", "client/drivers/catalog",
-		"client/drivers/drivertest", "client/drivers/external", "client/mesh/services/healthcheck", "test"},
+		"client/drivers/drivertest", "client/drivers/external", "client/mesh/services", "test"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "test"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/mesh/services/healthcheck"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/placeholder"
@@ -31,8 +30,8 @@ type offer struct {
 type running struct {
 	id     string
 	key    string // equal for the same check with the same target
-	target healthcheck.Target
-	run    *healthcheck.Check
+	target checkTarget
+	run    *healthCheck
 	// consulID is the ID of the check in Consul, "" if Consul does not have it.
 	consulID string
 }
@@ -189,7 +188,7 @@ func (o *offer) addSidecarCheck(onUpdate string) {
 	o.checks = append(o.checks, &running{
 		id:       own,
 		key:      own + "\x00" + id + "\x00" + onUpdate,
-		target:   healthcheck.Target{Check: check},
+		target:   checkTarget{Check: check},
 		consulID: id,
 	})
 }
@@ -215,7 +214,7 @@ func (s *Set) resolveConnect(service structs.OwnedService) (*consul.Connect, err
 func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*running, error) {
 	r := &running{
 		id:     checkID(o.instance.ID, n),
-		target: healthcheck.Target{Check: c},
+		target: checkTarget{Check: c},
 	}
 	// The validation of the job has not seen the replaced texts.
 	err := validate.ExpandedCheck(c)

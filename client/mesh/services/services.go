@@ -14,7 +14,6 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/client/mesh/services/healthcheck"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
@@ -394,7 +393,7 @@ func (s *Set) start(o *offer, r *running) {
 		restarted = r.target.Check.TaskName
 	}
 
-	c := healthcheck.Config{
+	c := checkConfig{
 		Changed: s.Changed,
 		Restart: func(reason string) { s.restart(restarted, reason) },
 		Begun:   func() time.Time { return s.begun(restarted) },
@@ -404,15 +403,15 @@ func (s *Set) start(o *offer, r *running) {
 	switch {
 	case r.consulID == "":
 		// Consul does not have the check, so the agent runs it.
-		r.run = healthcheck.Start(s.ctx, r.target, c)
+		r.run = startCheck(s.ctx, r.target, c)
 	case r.target.Check.Type == structs.CheckScript:
 		// Consul cannot run a script in a task, so the agent runs it and tells the result.
-		c.Results = func(now healthcheck.Status) { s.Consul.Beat(r.consulID, now.Status, now.Output) }
-		r.run = healthcheck.Start(s.ctx, r.target, c)
+		c.Results = func(now checkStatus) { s.Consul.Beat(r.consulID, now.Status, now.Output) }
+		r.run = startCheck(s.ctx, r.target, c)
 	default:
 		// Consul runs the check, and the agent follows.
 		ended = s.Consul.Follow()
-		r.run = healthcheck.Follow(s.ctx, r.target, c, s.readConsul(r.consulID))
+		r.run = followCheck(s.ctx, r.target, c, s.readConsul(r.consulID))
 	}
 
 	// Cancel, or the end of s.ctx, ends the check.
@@ -423,7 +422,7 @@ func (s *Set) start(o *offer, r *running) {
 }
 
 // readConsul returns the function that reads the results of a check that Consul runs.
-func (s *Set) readConsul(checkID string) healthcheck.Read {
+func (s *Set) readConsul(checkID string) readCheck {
 	// Only the goroutine of the check uses last.
 	var last uint64
 	return func() (status, output string, fresh bool) {

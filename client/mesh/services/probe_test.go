@@ -1,4 +1,4 @@
-package healthcheck
+package services
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
+	grpchealth "google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"berth/client/drivers/driver"
@@ -29,7 +29,7 @@ func TestHTTP_SendsTheRequestOfTheCheck(t *testing.T) {
 		got = r.Method + " " + r.URL.String() + " " + string(body) + " " + r.UserAgent()
 	}))
 	defer server.Close()
-	target := Target{
+	target := checkTarget{
 		Address: server.Listener.Addr().String(),
 		Check: &structs.ServiceCheck{
 			Type:     structs.CheckHTTP,
@@ -71,7 +71,7 @@ func TestHTTP_MakesNoReadOfAWrite(t *testing.T) {
 		{"GET", "/endless", structs.CheckFailing, "more than 10 redirects"},
 	} {
 		check := &structs.ServiceCheck{Type: structs.CheckHTTP, Protocol: "http", Method: c.method, Path: c.path}
-		target := Target{Address: server.Listener.Addr().String(), Check: check}
+		target := checkTarget{Address: server.Listener.Addr().String(), Check: check}
 		checkResult(t, probeOnce(t, target, time.Minute), c.status, c.output)
 	}
 }
@@ -86,13 +86,13 @@ func TestHTTP_BoundsTheAnswer(t *testing.T) {
 			_, _ = w.Write([]byte("\xff\xfe"))
 		default:
 			for r.Context().Err() == nil {
-				_, _ = w.Write(make([]byte, MaxOutput))
+				_, _ = w.Write(make([]byte, maxCheckOutput))
 			}
 		}
 	}))
 	defer server.Close()
-	at := func(path string) Target {
-		return Target{
+	at := func(path string) checkTarget {
+		return checkTarget{
 			Address: server.Listener.Addr().String(),
 			Check:   &structs.ServiceCheck{Type: structs.CheckHTTP, Protocol: "http", Method: "GET", Path: path},
 		}
@@ -124,11 +124,11 @@ func TestTLS_ExpectsTheNameOfTheCheck(t *testing.T) {
 	}
 	creds := credentials.NewServerTLSFromCert(&server.TLS.Certificates[0])
 	secured := grpc.NewServer(grpc.Creds(creds))
-	healthpb.RegisterHealthServer(secured, health.NewServer())
+	healthpb.RegisterHealthServer(secured, grpchealth.NewServer())
 	served := make(chan error, 1)
 	go func() { served <- secured.Serve(l) }()
 	defer func() { secured.Stop(); <-served }()
-	target := Target{
+	target := checkTarget{
 		Address: l.Addr().String(),
 		Check:   &structs.ServiceCheck{Type: structs.CheckGRPC, GRPCUseTLS: true, TLSSkipVerify: true},
 	}
@@ -140,7 +140,7 @@ func TestTLS_ExpectsTheNameOfTheCheck(t *testing.T) {
 func TestScript_RunsTheCommandOfTheCheck(t *testing.T) {
 	command := ""
 	var fault error
-	target := Target{
+	target := checkTarget{
 		Check: &structs.ServiceCheck{Type: structs.CheckScript, Command: "/one", Args: []string{"-one"}},
 		Exec: func(_ context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 			command = strings.Join(x.Command, " ")

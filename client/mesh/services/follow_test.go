@@ -1,4 +1,4 @@
-package healthcheck
+package services
 
 import (
 	"context"
@@ -40,13 +40,13 @@ func (f *followed) count(n *int) {
 	*n++
 }
 
-func (f *followed) start(ctx context.Context, edit func(*structs.ServiceCheck)) *Check {
+func (f *followed) start(ctx context.Context, edit func(*structs.ServiceCheck)) *healthCheck {
 	c := &structs.ServiceCheck{Name: "far", Interval: 10 * time.Second}
 	if edit != nil {
 		edit(c)
 	}
 	begun := time.Now()
-	return Follow(ctx, Target{Check: c}, Config{
+	return followCheck(ctx, checkTarget{Check: c}, checkConfig{
 		Changed: func() { f.count(&f.changes) },
 		Restart: func(string) { f.count(&f.restarts) },
 		Begun:   func() time.Time { return begun },

@@ -1,4 +1,4 @@
-package healthcheck
+package services
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 	"berth/structs"
 )
 
-// MaxOutput bounds the output of one result, in bytes.
-const MaxOutput = 3 << 10
+// maxCheckOutput bounds the output of one result, in bytes.
+const maxCheckOutput = 3 << 10
 
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
@@ -31,20 +31,20 @@ const maxHeader = 64 << 10
 // maxRedirects bounds the redirects of one request.
 const maxRedirects = 10
 
-// result is what one run of a check says.
-type result struct {
+// probeResult is what one run of a check says.
+type probeResult struct {
 	status string // success, warning, failure
 	output string
 }
 
 // failed returns a failure with its reason.
-func failed(format string, args ...any) result {
-	return result{structs.CheckFailing, fmt.Sprintf(format, args...)}
+func failed(format string, args ...any) probeResult {
+	return probeResult{structs.CheckFailing, fmt.Sprintf(format, args...)}
 }
 
 // probe runs a check once. ctx has its timeout.
-func probe(ctx context.Context, t Target) result {
-	var r result
+func probe(ctx context.Context, t checkTarget) probeResult {
+	var r probeResult
 	switch t.Check.Type {
 	case structs.CheckHTTP:
 		r = probeHTTP(ctx, t)
@@ -63,17 +63,17 @@ func probe(ctx context.Context, t Target) result {
 
 // bound returns the beginning of an output as text that every reader can show.
 func bound(output string) string {
-	return structs.Cut(strings.ToValidUTF8(output, "\uFFFD"), MaxOutput)
+	return structs.Cut(strings.ToValidUTF8(output, "\uFFFD"), maxCheckOutput)
 }
 
 // probeTCP succeeds when the address accepts a connection.
-func probeTCP(ctx context.Context, t Target) result {
+func probeTCP(ctx context.Context, t checkTarget) probeResult {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.Address)
 	if err != nil {
 		return failed("tcp: %v", err)
 	}
 	_ = conn.Close()
-	return result{structs.CheckPassing, "tcp: connected to " + t.Address}
+	return probeResult{structs.CheckPassing, "tcp: connected to " + t.Address}
 }
 
 // tlsConfig has the settings of a check for TLS.
@@ -87,7 +87,7 @@ func tlsConfig(c *structs.ServiceCheck) *tls.Config {
 
 // probeHTTP sends one request. An answer 2xx is a success and 429 a warning: the service has too many
 // requests.
-func probeHTTP(ctx context.Context, t Target) result {
+func probeHTTP(ctx context.Context, t checkTarget) probeResult {
 	c := t.Check
 	url := c.Protocol + "://" + t.Address + c.Path
 	req, err := http.NewRequestWithContext(ctx, c.Method, url, strings.NewReader(c.Body))
@@ -122,8 +122,8 @@ func probeHTTP(ctx context.Context, t Target) result {
 	defer func() { _ = resp.Body.Close() }()
 
 	// The status counts. A body that breaks off is no failure.
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
-	r := result{structs.CheckFailing, fmt.Sprintf("http: %s: %s", resp.Status, body)}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxCheckOutput))
+	r := probeResult{structs.CheckFailing, fmt.Sprintf("http: %s: %s", resp.Status, body)}
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		r.status = structs.CheckPassing
@@ -147,7 +147,7 @@ func keepMethod(req *http.Request, via []*http.Request) error {
 }
 
 // probeGRPC asks the health service of the gRPC health checking protocol.
-func probeGRPC(ctx context.Context, t Target) result {
+func probeGRPC(ctx context.Context, t checkTarget) probeResult {
 	creds := insecure.NewCredentials()
 	if t.Check.GRPCUseTLS {
 		creds = credentials.NewTLS(tlsConfig(t.Check))
@@ -171,17 +171,17 @@ func probeGRPC(ctx context.Context, t Target) result {
 		return failed("grpc: the status is %s", resp.GetStatus())
 	}
 
-	return result{structs.CheckPassing, "grpc: SERVING"}
+	return probeResult{structs.CheckPassing, "grpc: SERVING"}
 }
 
 // probeScript runs the command in its task. Exit code 0 is a success, 1 a warning.
-func probeScript(ctx context.Context, t Target) result {
+func probeScript(ctx context.Context, t checkTarget) probeResult {
 	if t.Exec == nil {
 		return failed("script: task %q does not run", t.Check.TaskName)
 	}
 
 	// Both streams make one output, as on a terminal.
-	out := &output{}
+	out := &checkOutput{}
 	res, err := t.Exec(ctx, &driver.ExecConfig{
 		Command: append([]string{t.Check.Command}, t.Check.Args...),
 		Stdout:  out,
@@ -195,28 +195,28 @@ func probeScript(ctx context.Context, t Target) result {
 	case err != nil:
 		return failed("script: %v", err)
 	case res.Successful():
-		return result{structs.CheckPassing, out.String()}
+		return probeResult{structs.CheckPassing, out.String()}
 	case res.ExitCode == 1:
-		return result{structs.CheckWarning, out.String()}
+		return probeResult{structs.CheckWarning, out.String()}
 	}
 
 	return failed("script: exit code %d: %s", res.ExitCode, out)
 }
 
-// output keeps the first MaxOutput bytes of a command's output. Both streams write to it.
-type output struct {
+// checkOutput keeps the first maxCheckOutput bytes of a command's output. Both streams write to it.
+type checkOutput struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *checkOutput) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.buf.Write(b[:min(len(b), MaxOutput-o.buf.Len())])
+	o.buf.Write(b[:min(len(b), maxCheckOutput-o.buf.Len())])
 	return len(b), nil
 }
 
-func (o *output) String() string {
+func (o *checkOutput) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()

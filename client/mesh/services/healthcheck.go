@@ -1,5 +1,4 @@
-// Package healthcheck runs the checks of services: requests by HTTP, TCP and gRPC, and scripts in tasks.
-package healthcheck
+package services
 
 import (
 	"cmp"
@@ -12,35 +11,36 @@ import (
 	"berth/structs"
 )
 
-// Target is a check with all that its runs need.
-type Target struct {
+// checkTarget is a check with all that its runs need.
+type checkTarget struct {
 	Check   *structs.ServiceCheck // with its placeholders replaced
 	Address string                // host:port, "" for a script
 	// Exec runs a command in the task of a script; nil if it does not run.
 	Exec func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error)
 }
 
-// Status is the state of a check.
-type Status struct {
+// checkStatus is the state of a check.
+type checkStatus struct {
 	Status string    // structs.CheckPending and so on
 	Output string    // of the last run
 	At     time.Time // of the last run; zero before it
-	Since  time.Time // from when on it has been Status
+	Since  time.Time // from when on it has been checkStatus
 	// UsableSince is the time from which on it has been passing or warning; zero if it is neither.
 	UsableSince time.Time
 }
 
-// Check runs a check again and again. Make it with Start.
-type Check struct {
-	target  Target
+// healthCheck runs a check again and again: a request by HTTP, TCP or gRPC, or a script in a task. Make it
+// with startCheck.
+type healthCheck struct {
+	target  checkTarget
 	changed func()
 	restart func(reason string)
 	begun   func() time.Time
-	results func(Status)
+	results func(checkStatus)
 	direct  bool // each result is the status
 
 	mu     sync.Mutex
-	status Status
+	status checkStatus
 
 	// Only the check's own goroutine touches them.
 	streak    int    // results in a row that are like last
@@ -50,8 +50,8 @@ type Check struct {
 	done      chan struct{}
 }
 
-// Config is the surrounding of a check. None of the functions may block.
-type Config struct {
+// checkConfig is the surrounding of a check. None of the functions may block.
+type checkConfig struct {
 	// Changed is called after each change of the status.
 	Changed func()
 	// Restart restarts the tasks of the service. It is called when check_restart demands it.
@@ -59,11 +59,11 @@ type Config struct {
 	// Begun returns the start of the tasks, from which the grace of check_restart counts; zero if none runs.
 	Begun func() time.Time
 	// Results, if not nil, is called after each run with the status after it.
-	Results func(Status)
+	Results func(checkStatus)
 }
 
-// Start runs a check at once and then at its interval, until Cancel.
-func Start(ctx context.Context, t Target, c Config) *Check {
+// startCheck runs a check at once and then at its interval, until Cancel.
+func startCheck(ctx context.Context, t checkTarget, c checkConfig) *healthCheck {
 	ctx, cancel := context.WithCancel(ctx)
 	k := newCheck(t, c, cancel)
 	go k.run(ctx)
@@ -71,8 +71,8 @@ func Start(ctx context.Context, t Target, c Config) *Check {
 }
 
 // newCheck makes a check with the initial status of its job. It starts no goroutine.
-func newCheck(t Target, c Config, cancel context.CancelFunc) *Check {
-	k := &Check{
+func newCheck(t checkTarget, c checkConfig, cancel context.CancelFunc) *healthCheck {
+	k := &healthCheck{
 		target:  t,
 		changed: c.Changed,
 		restart: c.Restart,
@@ -86,7 +86,7 @@ func newCheck(t Target, c Config, cancel context.CancelFunc) *Check {
 }
 
 // become changes the status.
-func (s *Status) become(status string, now time.Time) {
+func (s *checkStatus) become(status string, now time.Time) {
 	s.Status = status
 	s.Since = now
 	switch {
@@ -98,20 +98,20 @@ func (s *Status) become(status string, now time.Time) {
 }
 
 // Cancel ends the check without a wait.
-func (k *Check) Cancel() { k.cancel() }
+func (k *healthCheck) Cancel() { k.cancel() }
 
-// Wait waits until the check has ended, after Cancel or with the context of Start.
-func (k *Check) Wait() { <-k.done }
+// Wait waits until the check has ended, after Cancel or with the context of startCheck.
+func (k *healthCheck) Wait() { <-k.done }
 
-// Status returns the state of the check.
-func (k *Check) Status() Status {
+// checkStatus returns the state of the check.
+func (k *healthCheck) Status() checkStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status
 }
 
 // run probes at once, and then an interval after the end of each run, until ctx ends.
-func (k *Check) run(ctx context.Context) {
+func (k *healthCheck) run(ctx context.Context) {
 	defer close(k.done)
 	for {
 		limited, cancel := context.WithTimeout(ctx, k.target.Check.Timeout)
@@ -139,7 +139,7 @@ func (k *Check) run(ctx context.Context) {
 }
 
 // record notes a result and reports whether it has changed the status.
-func (k *Check) record(r result, now time.Time) bool {
+func (k *healthCheck) record(r probeResult, now time.Time) bool {
 	if r.status == k.last {
 		k.streak++
 	} else {
@@ -160,7 +160,7 @@ func (k *Check) record(r result, now time.Time) bool {
 		needed = k.target.Check.FailuresBeforeCritical
 	}
 
-	// Follow has the results of a check whose thresholds were applied already.
+	// followCheck has the results of a check whose thresholds were applied already.
 	if r.status == k.status.Status || k.streak < needed && !k.direct {
 		return false
 	}
@@ -171,7 +171,7 @@ func (k *Check) record(r result, now time.Time) bool {
 
 // countRestart restarts the tasks after as many results in a row as check_restart allows. A result counts
 // once it has changed the status, and while a task runs.
-func (k *Check) countRestart(r result, now time.Time) {
+func (k *healthCheck) countRestart(r probeResult, now time.Time) {
 	rule := k.target.Check.CheckRestart
 	if rule == nil || rule.Limit == 0 {
 		return

@@ -1,4 +1,4 @@
-package healthcheck
+package services
 
 import (
 	"context"
@@ -12,26 +12,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
+	grpchealth "google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // probeOnce runs a check once within a limit.
-func probeOnce(t *testing.T, target Target, limit time.Duration) result {
+func probeOnce(t *testing.T, target checkTarget, limit time.Duration) probeResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	return probe(ctx, target)
 }
 
-func checkResult(t *testing.T, got result, status, output string) {
+func checkResult(t *testing.T, got probeResult, status, output string) {
 	t.Helper()
 	if got.status != status || !strings.Contains(got.output, output) {
 		t.Errorf("got %s %q, want %s with %q", got.status, got.output, status, output)
@@ -44,7 +41,7 @@ func TestHTTP_JudgesTheStatus(t *testing.T) {
 		case r.URL.Path == "/busy":
 			w.WriteHeader(http.StatusTooManyRequests)
 		case r.URL.Path == "/long":
-			_, _ = w.Write([]byte(strings.Repeat("x", 4*MaxOutput)))
+			_, _ = w.Write([]byte(strings.Repeat("x", 4*maxCheckOutput)))
 		case r.URL.Path == "/hang":
 			<-r.Context().Done()
 		case r.Method != "PUT" || r.Host != "web.example" || r.Header.Get("X-Name") != "one":
@@ -54,8 +51,8 @@ func TestHTTP_JudgesTheStatus(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	at := func(path string) Target {
-		return Target{
+	at := func(path string) checkTarget {
+		return checkTarget{
 			Address: server.Listener.Addr().String(),
 			Check: &structs.ServiceCheck{
 				Type:     structs.CheckHTTP,
@@ -69,7 +66,7 @@ func TestHTTP_JudgesTheStatus(t *testing.T) {
 	checkResult(t, probeOnce(t, at("/"), time.Minute), structs.CheckPassing, "200 OK: fine")
 	checkResult(t, probeOnce(t, at("/busy"), time.Minute), structs.CheckWarning, "429")
 	checkResult(t, probeOnce(t, at("/hang"), 50*time.Millisecond), structs.CheckFailing, "deadline")
-	if got := probeOnce(t, at("/long"), time.Minute); len(got.output) > MaxOutput+8 {
+	if got := probeOnce(t, at("/long"), time.Minute); len(got.output) > maxCheckOutput+8 {
 		t.Errorf("the output has %d bytes", len(got.output))
 	}
 	wrong := at("/")
@@ -83,7 +80,7 @@ func TestHTTPS_VerifiesTheCertificateUnlessTold(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	target := Target{
+	target := checkTarget{
 		Address: server.Listener.Addr().String(),
 		Check:   &structs.ServiceCheck{Type: structs.CheckHTTP, Protocol: "https", Method: "GET", Path: "/"},
 	}
@@ -97,7 +94,7 @@ func TestTCP_NeedsAListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := Target{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckTCP}}
+	target := checkTarget{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckTCP}}
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "connected")
 	_ = l.Close()
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "connection refused")
@@ -108,14 +105,14 @@ func TestGRPC_AsksTheHealthService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := health.NewServer()
+	state := grpchealth.NewServer()
 	state.SetServingStatus("api", healthpb.HealthCheckResponse_NOT_SERVING)
 	server := grpc.NewServer()
 	healthpb.RegisterHealthServer(server, state)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	defer func() { server.Stop(); <-served }()
-	target := Target{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckGRPC}}
+	target := checkTarget{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckGRPC}}
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "SERVING")
 	target.Check.GRPCService = "api"
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "NOT_SERVING")
@@ -129,17 +126,17 @@ func TestScript_JudgesTheExitCode(t *testing.T) {
 		1: structs.CheckWarning,
 		2: structs.CheckFailing,
 	} {
-		target := Target{
+		target := checkTarget{
 			Check: &structs.ServiceCheck{Type: structs.CheckScript, Command: "look", Args: []string{"-v"}},
 			Exec: func(_ context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 				_, _ = x.Stdout.Write([]byte(strings.Join(x.Command, " ")))
-				_, _ = x.Stderr.Write([]byte(strings.Repeat("x", 4*MaxOutput)))
+				_, _ = x.Stderr.Write([]byte(strings.Repeat("x", 4*maxCheckOutput)))
 				return &driver.ExitResult{ExitCode: code}, nil
 			},
 		}
 		got := probeOnce(t, target, time.Minute)
 		checkResult(t, got, want, "look -v")
-		if len(got.output) > MaxOutput+8 {
+		if len(got.output) > maxCheckOutput+8 {
 			t.Errorf("the output has %d bytes", len(got.output))
 		}
 		target.Exec = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
@@ -150,8 +147,8 @@ func TestScript_JudgesTheExitCode(t *testing.T) {
 	}
 }
 
-// fixture is a check of a script in virtual time, once a second.
-type fixture struct {
+// checkFixture is a check of a script in virtual time, once a second.
+type checkFixture struct {
 	codes    []int // of the runs; the last one stays
 	runs     int
 	changes  int
@@ -160,7 +157,7 @@ type fixture struct {
 	hang     bool // a run has no end
 }
 
-func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *Check {
+func (f *checkFixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *healthCheck {
 	c := &structs.ServiceCheck{
 		Type:     structs.CheckScript,
 		Command:  "look",
@@ -172,7 +169,7 @@ func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *
 	if f.idle {
 		begun = time.Time{}
 	}
-	target := Target{Check: c}
+	target := checkTarget{Check: c}
 	target.Exec = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
 		if f.hang {
 			<-ctx.Done()
@@ -182,7 +179,7 @@ func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *
 		f.runs++
 		return &driver.ExitResult{ExitCode: code}, nil
 	}
-	return Start(ctx, target, Config{
+	return startCheck(ctx, target, checkConfig{
 		Changed: func() { f.changes++ },
 		Restart: func(string) { f.restarts++ },
 		Begun:   func() time.Time { return begun },
@@ -191,7 +188,7 @@ func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *
 
 func TestCheck_ChangesAfterAsManyResultsAsItNeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{codes: []int{0, 2, 0, 0, 2, 2, 2}}
+		f := &checkFixture{codes: []int{0, 2, 0, 0, 2, 2, 2}}
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) {
 			c.SuccessBeforePassing = 2
 			c.FailuresBeforeCritical = 3
@@ -229,7 +226,7 @@ func TestCheckRestart_CountsFailuresAfterTheGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fixture{codes: []int{c.code}, idle: !c.begun}
+				f := &checkFixture{codes: []int{c.code}, idle: !c.begun}
 				k := f.start(t.Context(), func(check *structs.ServiceCheck) {
 					check.FailuresBeforeCritical = c.needed
 					check.CheckRestart = &structs.CheckRestart{Limit: 3, Grace: &grace, IgnoreWarnings: c.ignore}
@@ -247,7 +244,7 @@ func TestCheckRestart_CountsFailuresAfterTheGrace(t *testing.T) {
 
 func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{codes: []int{2, 1, 0}}
+		f := &checkFixture{codes: []int{2, 1, 0}}
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) {
 			c.InitialStatus = structs.CheckPassing
 			c.FailuresBeforeCritical = 2
@@ -267,7 +264,7 @@ func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 // TestCheck_BeginsWithAWarning has a check that warns before its first result, and is usable.
 func TestCheck_BeginsWithAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{hang: true} // the first run has no result yet
+		f := &checkFixture{hang: true} // the first run has no result yet
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.InitialStatus = structs.CheckWarning })
 		synctest.Wait()
 		if s := k.Status(); s.Status != structs.CheckWarning || s.UsableSince.IsZero() {
@@ -281,7 +278,7 @@ func TestCheck_BeginsWithAWarning(t *testing.T) {
 func TestCheckRestart_CountsResultsInARow(t *testing.T) {
 	for limit, want := range map[int]int{0: 0, 2: 1, 3: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fixture{codes: []int{2, 0, 2, 2, 0}}
+			f := &checkFixture{codes: []int{2, 0, 2, 2, 0}}
 			k := f.start(t.Context(), func(c *structs.ServiceCheck) {
 				c.CheckRestart = &structs.CheckRestart{Limit: limit}
 			})
@@ -297,7 +294,7 @@ func TestCheckRestart_CountsResultsInARow(t *testing.T) {
 
 func TestCheck_TellsItsLastResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{codes: []int{0, 2}}
+		f := &checkFixture{codes: []int{0, 2}}
 		k := f.start(t.Context(), func(*structs.ServiceCheck) {})
 		synctest.Wait()
 		if s := k.Status(); !s.At.Equal(time.Now()) || s.UsableSince.IsZero() {
@@ -317,7 +314,7 @@ func TestCheck_TellsItsLastResult(t *testing.T) {
 // The result of a run that the end of the check has cut off says nothing about the service.
 func TestCheck_DropsTheResultOfItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{hang: true}
+		f := &checkFixture{hang: true}
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.Timeout = time.Hour })
 		time.Sleep(time.Minute)
 		k.Cancel()
@@ -330,7 +327,7 @@ func TestCheck_DropsTheResultOfItsEnd(t *testing.T) {
 
 func TestCheck_EndsARunAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{hang: true}
+		f := &checkFixture{hang: true}
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.Timeout = 2 * time.Second })
 		time.Sleep(2*time.Second + time.Millisecond)
 		k.Cancel()
