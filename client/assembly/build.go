@@ -14,7 +14,6 @@ import (
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
-	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
 	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
@@ -346,7 +345,7 @@ type taskParts struct {
 	logins      *logins
 	signed      *identities.Manager
 	using       csihooks.VolumesConfig
-	quiescing   *quiesce.Tasks
+	quiescing   *csihooks.QuiescedTasks
 }
 
 // csiHooks returns the hooks of a task for its CSI plugin and its volumes.

@@ -8,7 +8,6 @@ import (
 
 	"berth/client/config"
 	"berth/client/csi/csihooks"
-	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/guard"
@@ -129,7 +128,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		logins:      logs,
 		signed:      signed,
 		using:       using,
-		quiescing:   quiesce.New(db, p.Logger),
+		quiescing:   csihooks.NewQuiescedTasks(db, p.Logger),
 	}))(env, task) {
 		got = append(got, h.Name())
 	}

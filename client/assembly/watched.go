@@ -1,8 +1,8 @@
 package assembly
 
 import (
+	"berth/client/csi/csihooks"
 	"berth/client/csi/helper"
-	"berth/client/csi/quiesce"
 	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/rpc"
@@ -14,7 +14,7 @@ type watched struct {
 	usage     *upkeep.Poller
 	health    *upkeep.Monitor
 	healer    *upkeep.Healer
-	quiescing *quiesce.Tasks
+	quiescing *csihooks.QuiescedTasks
 	trims     *upkeep.Trimmer
 }
 
@@ -40,7 +40,7 @@ func watchMounts(p Parts, plugins *volumes.Manager, command []string) watched {
 		Logger:  p.Logger.Named("volume_health"),
 	})
 	w.healer = upkeep.NewHealer(w.health, pools.Heal)
-	w.quiescing = quiesce.New(p.DB, p.Logger.Named("snapshot_commands"))
+	w.quiescing = csihooks.NewQuiescedTasks(p.DB, p.Logger.Named("snapshot_commands"))
 	w.usage = upkeep.NewPoller(upkeep.PollerConfig{
 		List:      upkeep.PolledVolumes(plugins),
 		Storages:  upkeep.Storages(plugins),

@@ -31,7 +31,7 @@ var blocks = []block{
 		{"PropagationMode", "propagation_mode"},
 		{"SubPath", "sub_path"},
 	}},
-	{"SnapshotCommands", "snapshot", "client/csi/quiesce", [][2]string{
+	{"SnapshotCommands", "snapshot", "client/csi/csihooks", [][2]string{
 		{"Pre", "pre"},
 		{"Post", "post"},
 	}},

@@ -1,4 +1,4 @@
-package quiesce
+package csihooks
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestCommands_ReplacePlaceholders(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	jobtext.Fill(&w.commands)
 	w.commands.Timeout = time.Minute
 	p := w.start()
@@ -16,7 +16,7 @@ func TestCommands_ReplacePlaceholders(t *testing.T) {
 	w.resume()
 	p.end()
 	has := func(i int) bool { return len(w.ran) > i && w.ran[i] == jobtext.Value }
-	jobtext.Check(t, "client/csi/quiesce", map[string]bool{
+	jobtext.Check(t, "client/csi/csihooks", map[string]bool{
 		"SnapshotCommands.Pre":  has(0),
 		"SnapshotCommands.Post": has(1),
 	})

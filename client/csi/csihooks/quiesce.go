@@ -1,10 +1,4 @@
-// Package quiesce runs the commands of tasks around the snapshots of their volumes, so that a snapshot has
-// the files of a database as the database wants them: see structs.SnapshotCommands.
-//
-// A task whose first command has begun is quiesced until its second command has run. That runs in each case:
-// when the servers say so, when the timeout of the task has passed, and, by a record in the node's store,
-// when another agent or another process of the task has started meanwhile.
-package quiesce
+package csihooks
 
 import (
 	"context"
@@ -22,38 +16,43 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// record is that of a task that is quiesced, by the key of its volume.
-type record struct {
+// quiesceRecord is that of a task that is quiesced, by the key of its volume.
+type quiesceRecord struct {
 	Time time.Time // of the first command
 }
 
-// errEnded is the error of a command whose task, or agent, has ended.
-var errEnded = errors.New("the task has ended, or the agent stops")
+// errQuiesceEnded is the error of a command whose task, or agent, has ended.
+var errQuiesceEnded = errors.New("the task has ended, or the agent stops")
 
-var records = store.NewTable[record]("quiesced")
+var quiesceTable = store.NewTable[quiesceRecord]("quiesced")
 
-// Tasks are the running tasks of the node that have commands around snapshots.
-type Tasks struct {
+// QuiescedTasks runs the commands of the tasks of a node around the snapshots of their volumes, so that a
+// snapshot has the files of a database as the database wants them: see structs.SnapshotCommands.
+//
+// A task whose first command has begun is quiesced until its second command has run. That runs in each case:
+// when the servers say so, when the timeout of the task has passed, and, by a record in the node's store,
+// when another agent or another process of the task has started meanwhile.
+type QuiescedTasks struct {
 	db     *store.DB
 	logger hclog.Logger
 
 	mu      sync.Mutex
-	running map[string]*member // by the key of the volume
+	running map[string]*quiescedTask // by the key of the volume
 }
 
-// New returns the set without a task.
-func New(db *store.DB, logger hclog.Logger) *Tasks {
-	return &Tasks{
+// NewQuiescedTasks returns the set without a task.
+func NewQuiescedTasks(db *store.DB, logger hclog.Logger) *QuiescedTasks {
+	return &QuiescedTasks{
 		db:      db,
 		logger:  logger,
-		running: map[string]*member{},
+		running: map[string]*quiescedTask{},
 	}
 }
 
-func keyOf(allocID, task, volumeID string) string { return store.Key(allocID, task, volumeID) }
+func quiesceKey(allocID, task, volumeID string) string { return store.Key(allocID, task, volumeID) }
 
 // Endpoints serve the servers.
-func (t *Tasks) Endpoints() []rpc.Endpoint {
+func (t *QuiescedTasks) Endpoints() []rpc.Endpoint {
 	return []rpc.Endpoint{
 		rpc.Handle(nodecalls.ClientCSIQuiesce, t.quiesce),
 		rpc.Handle(nodecalls.ClientCSIResume, t.resume),
@@ -61,10 +60,10 @@ func (t *Tasks) Endpoints() []rpc.Endpoint {
 }
 
 // find returns a task that runs.
-func (t *Tasks) find(req *nodecalls.QuiesceRequest) (*member, error) {
+func (t *QuiescedTasks) find(req *nodecalls.QuiesceRequest) (*quiescedTask, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := t.running[keyOf(req.AllocID, req.Task, req.VolumeID)]
+	m := t.running[quiesceKey(req.AllocID, req.Task, req.VolumeID)]
 	if m == nil {
 		return nil, structs.Preconditionf("it does not run, or has no commands for snapshots of volume %s",
 			req.VolumeID)
@@ -72,7 +71,7 @@ func (t *Tasks) find(req *nodecalls.QuiesceRequest) (*member, error) {
 	return m, nil
 }
 
-func (t *Tasks) quiesce(ctx context.Context, req *nodecalls.QuiesceRequest) (*structs.Empty, error) {
+func (t *QuiescedTasks) quiesce(ctx context.Context, req *nodecalls.QuiesceRequest) (*structs.Empty, error) {
 	m, err := t.find(req)
 	if err == nil {
 		err = m.quiesce(ctx)
@@ -83,7 +82,9 @@ func (t *Tasks) quiesce(ctx context.Context, req *nodecalls.QuiesceRequest) (*st
 	return &structs.Empty{}, nil
 }
 
-func (t *Tasks) resume(_ context.Context, req *nodecalls.QuiesceRequest) (*nodecalls.ResumeResponse, error) {
+func (t *QuiescedTasks) resume(
+	_ context.Context, req *nodecalls.QuiesceRequest,
+) (*nodecalls.ResumeResponse, error) {
 	m, err := t.find(req)
 	if err != nil {
 		return nil, err
@@ -91,8 +92,8 @@ func (t *Tasks) resume(_ context.Context, req *nodecalls.QuiesceRequest) (*nodec
 	return m.resume(), nil
 }
 
-// member is a running task with its commands for one volume.
-type member struct {
+// quiescedTask is a running task with its commands for one volume.
+type quiescedTask struct {
 	commands structs.SnapshotCommands
 	volumeID string
 	key      string
@@ -111,14 +112,14 @@ type member struct {
 }
 
 // quiesce runs the first command. If it fails, the second one runs, too: the first may have done a part.
-func (m *member) quiesce(ctx context.Context) error {
+func (m *quiescedTask) quiesce(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.wait != nil {
 		m.finish("another snapshot has begun")
 	}
 
-	err := records.Put(m.db, m.key, &record{Time: time.Now()})
+	err := quiesceTable.Put(m.db, m.key, &quiesceRecord{Time: time.Now()})
 	if err == nil {
 		err = m.run(ctx, m.commands.Pre)
 	}
@@ -139,7 +140,7 @@ func (m *member) quiesce(ctx context.Context) error {
 
 // lapse resumes the task after its timeout, unless the wait has ended before. The task may be quiesced anew
 // by the time that it runs, and then has another wait.
-func (m *member) lapse(wait context.Context) {
+func (m *quiescedTask) lapse(wait context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if wait.Err() != context.DeadlineExceeded || m.ctx.Err() != nil || m.wait != wait {
@@ -153,7 +154,7 @@ func (m *member) lapse(wait context.Context) {
 }
 
 // resume runs the second command, unless it has run.
-func (m *member) resume() *nodecalls.ResumeResponse {
+func (m *quiescedTask) resume() *nodecalls.ResumeResponse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.wait == nil {
@@ -168,7 +169,7 @@ func (m *member) resume() *nodecalls.ResumeResponse {
 
 // finish runs the second command and returns why it has failed, "" if it has not. The record stays if the
 // process or the agent ends meanwhile: then the next one runs the command.
-func (m *member) finish(late string) (fault string) {
+func (m *quiescedTask) finish(late string) (fault string) {
 	if m.wait != nil {
 		m.end()
 		m.wait = nil
@@ -176,13 +177,13 @@ func (m *member) finish(late string) (fault string) {
 	m.late = late
 	err := m.run(m.ctx, m.commands.Post)
 	if m.ctx.Err() != nil {
-		return errEnded.Error()
+		return errQuiesceEnded.Error()
 	}
 	if err != nil {
 		fault = err.Error()
 		m.say("the command after the snapshot has failed, and the task may still be quiesced: " + fault)
 	}
-	err = records.Delete(m.db, m.key)
+	err = quiesceTable.Delete(m.db, m.key)
 	if err != nil {
 		m.logger.Warn("failed to remove the record of a quiesced task", "volume_id", m.volumeID, "error", err)
 	}
@@ -190,21 +191,21 @@ func (m *member) finish(late string) (fault string) {
 }
 
 // run runs a command, if there is one, and ends it with the process or the agent.
-func (m *member) run(ctx context.Context, command []string) error {
+func (m *quiescedTask) run(ctx context.Context, command []string) error {
 	if m.ctx.Err() != nil {
-		return errEnded
+		return errQuiesceEnded
 	}
 	if len(command) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(m.ctx, func() { cancel(errEnded) })
+	stop := context.AfterFunc(m.ctx, func() { cancel(errQuiesceEnded) })
 	defer stop()
 	return hooks.RunCommand(ctx, m.task, command, m.commands.Timeout)
 }
 
-func (m *member) say(text string) {
+func (m *quiescedTask) say(text string) {
 	m.task.Emit(&structs.TaskEvent{
 		Type:    structs.TaskEventHookMessage,
 		Message: structs.Cut("snapshot of volume "+m.volumeID+": "+text, structs.MaxReason),

@@ -1,4 +1,4 @@
-package quiesce
+package csihooks
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 )
 
 // Hook makes the hook of a task. It is nil for a task without commands around snapshots.
-func (t *Tasks) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
-	h := &hook{tasks: t, volumes: map[string]structs.SnapshotCommands{}}
+func (t *QuiescedTasks) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+	h := &quiesceHook{tasks: t, volumes: map[string]structs.SnapshotCommands{}}
 	for _, m := range task.VolumeMounts {
 		r := env.Group.Volumes[m.Volume] // named without placeholders: see validate.CheckSnapshotCommands
 		if m.Snapshot != nil && r.NeedsClaim() {
@@ -26,9 +26,9 @@ func (t *Tasks) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	return h
 }
 
-// hook is that of one task.
-type hook struct {
-	tasks         *Tasks
+// quiesceHook is that of one task.
+type quiesceHook struct {
+	tasks         *QuiescedTasks
 	allocID, name string
 	volumes       map[string]structs.SnapshotCommands // by the ID of the volume
 	expand        func(string) string
@@ -38,34 +38,34 @@ type hook struct {
 }
 
 // Name implements hooks.Task.
-func (*hook) Name() string { return "snapshot_commands" }
+func (*quiesceHook) Name() string { return "snapshot_commands" }
 
 // Up implements hooks.Task.
-func (h *hook) Up(_ context.Context, env *hooks.TaskEnv) error {
+func (h *quiesceHook) Up(_ context.Context, env *hooks.TaskEnv) error {
 	h.expand = env.Expand
 	return nil
 }
 
 // Down removes the records: a task that has ended writes nothing.
-func (h *hook) Down(context.Context) error {
+func (h *quiesceHook) Down(context.Context) error {
 	var errs []error
 	for id := range h.volumes {
-		errs = append(errs, records.Delete(h.tasks.db, keyOf(h.allocID, h.name, id)))
+		errs = append(errs, quiesceTable.Delete(h.tasks.db, quiesceKey(h.allocID, h.name, id)))
 	}
 	return errors.Join(errs...)
 }
 
 // Started lets the servers run the commands of the task, and resumes a task that an earlier agent has left
 // quiesced.
-func (h *hook) Started(ctx context.Context, task hooks.Control) {
+func (h *quiesceHook) Started(ctx context.Context, task hooks.Control) {
 	ctx, h.stop = context.WithCancel(ctx)
 	h.tasks.mu.Lock()
 	defer h.tasks.mu.Unlock()
 	for id, commands := range h.volumes {
-		m := &member{
+		m := &quiescedTask{
 			commands: h.expanded(commands),
 			volumeID: id,
-			key:      keyOf(h.allocID, h.name, id),
+			key:      quiesceKey(h.allocID, h.name, id),
 			db:       h.tasks.db,
 			logger:   h.tasks.logger.With("alloc_id", h.allocID, "task", h.name),
 			task:     task,
@@ -79,7 +79,7 @@ func (h *hook) Started(ctx context.Context, task hooks.Control) {
 }
 
 // expanded returns the commands with the values of their placeholders.
-func (h *hook) expanded(c structs.SnapshotCommands) structs.SnapshotCommands {
+func (h *quiesceHook) expanded(c structs.SnapshotCommands) structs.SnapshotCommands {
 	all := func(texts []string) (out []string) {
 		for _, text := range texts {
 			out = append(out, h.expand(text))
@@ -93,9 +93,9 @@ func (h *hook) expanded(c structs.SnapshotCommands) structs.SnapshotCommands {
 
 // restore resumes the task if an earlier agent, or an earlier process of the task, was quiesced. It unlocks
 // the task.
-func (m *member) restore() {
+func (m *quiescedTask) restore() {
 	defer m.mu.Unlock()
-	left, err := records.Get(m.db, m.key)
+	left, err := quiesceTable.Get(m.db, m.key)
 	if err != nil {
 		m.logger.Warn("failed to read whether the task is quiesced", "volume_id", m.volumeID, "error", err)
 	}
@@ -105,10 +105,10 @@ func (m *member) restore() {
 }
 
 // Stopped implements hooks.Started. A task that is quiesced keeps its record for the next process or agent.
-func (h *hook) Stopped() {
+func (h *quiesceHook) Stopped() {
 	h.tasks.mu.Lock()
 	for id := range h.volumes {
-		delete(h.tasks.running, keyOf(h.allocID, h.name, id))
+		delete(h.tasks.running, quiesceKey(h.allocID, h.name, id))
 	}
 	h.tasks.mu.Unlock()
 	h.stop()

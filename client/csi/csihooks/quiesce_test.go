@@ -1,4 +1,4 @@
-package quiesce
+package csihooks
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
@@ -21,13 +20,11 @@ import (
 	"berth/test/jobtext"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is a node with an allocation whose task db writes volume v.
-type world struct {
+// quiesceWorld is a node with an allocation whose task db writes volume v.
+type quiesceWorld struct {
 	*testing.T
 	db       *store.DB
-	tasks    *Tasks
+	tasks    *QuiescedTasks
 	commands structs.SnapshotCommands
 
 	mu     sync.Mutex
@@ -38,14 +35,14 @@ type world struct {
 	begun  chan string     // each program that begins
 }
 
-func newWorld(t *testing.T) *world {
+func newQuiesceWorld(t *testing.T) *quiesceWorld {
 	t.Helper()
 	db, err := store.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	w := &world{
+	w := &quiesceWorld{
 		T:      t,
 		db:     db,
 		failed: map[string]bool{},
@@ -56,20 +53,20 @@ func newWorld(t *testing.T) *world {
 			Timeout: time.Minute,
 		},
 	}
-	w.tasks = New(db, hclog.NewNullLogger())
+	w.tasks = NewQuiescedTasks(db, hclog.NewNullLogger())
 	return w
 }
 
 // process is one process of the task, as one agent sees it.
 type process struct {
 	hooks.Control
-	*world
+	*quiesceWorld
 	hook hooks.Task
 	stop context.CancelFunc // of the agent
 }
 
 // start starts the task under the present agent.
-func (w *world) start() *process {
+func (w *quiesceWorld) start() *process {
 	w.Helper()
 	task := &structs.Task{Name: "db", VolumeMounts: []*structs.VolumeMount{
 		{Volume: "logs"}, {Volume: "data", Snapshot: &w.commands},
@@ -82,7 +79,7 @@ func (w *world) start() *process {
 		}},
 		Expand: func(s string) string { return s },
 	}
-	p := &process{world: w, hook: w.tasks.Hook(env, task)}
+	p := &process{quiesceWorld: w, hook: w.tasks.Hook(env, task)}
 	expand := func(s string) string {
 		return strings.NewReplacer("${X}", "x", jobtext.Placeholder, jobtext.Value).Replace(s)
 	}
@@ -104,7 +101,7 @@ func (p *process) end() { p.hook.(hooks.Started).Stopped() }
 func (p *process) leave() {
 	p.stop()
 	p.end()
-	p.tasks = New(p.db, hclog.NewNullLogger())
+	p.tasks = NewQuiescedTasks(p.db, hclog.NewNullLogger())
 }
 
 func (p *process) Emit(e *structs.TaskEvent) {
@@ -132,11 +129,11 @@ func (p *process) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitR
 	return &driver.ExitResult{}, nil
 }
 
-func (w *world) request() *nodecalls.QuiesceRequest {
+func (w *quiesceWorld) request() *nodecalls.QuiesceRequest {
 	return &nodecalls.QuiesceRequest{VolumeID: "v", AllocID: "a1", Task: "db"}
 }
 
-func (w *world) quiesce(fault string) {
+func (w *quiesceWorld) quiesce(fault string) {
 	w.Helper()
 	_, err := w.tasks.quiesce(w.Context(), w.request())
 	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
@@ -144,7 +141,7 @@ func (w *world) quiesce(fault string) {
 	}
 }
 
-func (w *world) resume() *nodecalls.ResumeResponse {
+func (w *quiesceWorld) resume() *nodecalls.ResumeResponse {
 	w.Helper()
 	resp, err := w.tasks.resume(w.Context(), w.request())
 	if err != nil {
@@ -154,25 +151,25 @@ func (w *world) resume() *nodecalls.ResumeResponse {
 }
 
 // want checks the commands that have run, the events and the number of records.
-func (w *world) want(left int, ran ...string) {
+func (w *quiesceWorld) want(left int, ran ...string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all, err := records.All(w.db, "")
+	all, err := quiesceTable.All(w.db, "")
 	if err != nil || len(all) != left || !slices.Equal(w.ran, ran) {
 		w.Errorf("ran %q with %d records left (%v), want %q with %d", w.ran, len(all), err, ran, left)
 	}
 }
 
 func TestQuiesce_RunsTheCommandsInOrder(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.quiesce("")
 	w.want(1, "pre x")
 	if got := w.resume(); *got != (nodecalls.ResumeResponse{}) {
 		t.Errorf("got %+v", got)
 	}
-	p.hook.(*hook).waits.Wait() // the end of the wait for the timeout
+	p.hook.(*quiesceHook).waits.Wait() // the end of the wait for the timeout
 	w.want(0, "pre x", "post")
 	p.end()
 	if len(w.events) != 0 {
@@ -181,7 +178,7 @@ func TestQuiesce_RunsTheCommandsInOrder(t *testing.T) {
 }
 
 func TestQuiesce_FailsWithTheOutputAndResumes(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.failed["pre"] = true
 	w.quiesce(`exit code 3; it wrote "no space"`)
@@ -190,7 +187,7 @@ func TestQuiesce_FailsWithTheOutputAndResumes(t *testing.T) {
 }
 
 func TestQuiesce_OfATaskThatDoesNotRunIsRejected(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	w.quiesce("it does not run")
 	w.start().end()
 	w.quiesce("it does not run")
@@ -199,7 +196,7 @@ func TestQuiesce_OfATaskThatDoesNotRunIsRejected(t *testing.T) {
 
 // A leader may be lost between the two commands. Its successor takes the snapshot anew.
 func TestQuiesce_AgainResumesFirst(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.quiesce("")
 	w.quiesce("")
@@ -211,7 +208,7 @@ func TestQuiesce_AgainResumesFirst(t *testing.T) {
 }
 
 func TestResume_TellsTheFailureOfItsCommand(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.quiesce("")
 	w.failed["post"] = true
@@ -227,7 +224,7 @@ func TestResume_TellsTheFailureOfItsCommand(t *testing.T) {
 }
 
 func TestResume_ComesByItselfAfterTheTimeout(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	w.commands.Timeout = time.Millisecond * 200
 	p := w.start()
 	w.quiesce("")
@@ -249,12 +246,12 @@ func TestResume_ComesByItselfAfterTheTimeout(t *testing.T) {
 
 // The timeout of a pause may pass while the next pause begins.
 func TestResume_DoesNotComeByTheTimeoutOfAnEarlierPause(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.quiesce("")
 	earlier, cancel := context.WithTimeout(w.Context(), 0)
 	defer cancel()
-	w.tasks.running[keyOf("a1", "db", "v")].lapse(earlier)
+	w.tasks.running[quiesceKey("a1", "db", "v")].lapse(earlier)
 	w.want(1, "pre x")
 	if got := w.resume(); *got != (nodecalls.ResumeResponse{}) {
 		t.Errorf("got %+v", got)
@@ -269,7 +266,7 @@ func TestStarted_ResumesATaskThatWasQuiesced(t *testing.T) {
 		"process": (*process).end,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newQuiesceWorld(t)
 			p := w.start()
 			w.quiesce("")
 			next(p)
@@ -289,7 +286,7 @@ func TestStarted_ResumesATaskThatWasQuiesced(t *testing.T) {
 func TestStopped_EndsACommandAndKeepsTheRecord(t *testing.T) {
 	for _, hung := range []string{"pre", "post"} {
 		t.Run(hung, func(t *testing.T) {
-			w := newWorld(t)
+			w := newQuiesceWorld(t)
 			p := w.start()
 			w.hung = hung
 			ended := make(chan string, 1)
@@ -304,10 +301,10 @@ func TestStopped_EndsACommandAndKeepsTheRecord(t *testing.T) {
 				}
 			}
 			p.end()
-			if got := <-ended; !strings.Contains(got, errEnded.Error()) {
+			if got := <-ended; !strings.Contains(got, errQuiesceEnded.Error()) {
 				t.Errorf("got %s", got)
 			}
-			all, err := records.All(w.db, "")
+			all, err := quiesceTable.All(w.db, "")
 			if err != nil || len(all) != 1 {
 				t.Errorf("%d records, %v", len(all), err)
 			}
@@ -316,7 +313,7 @@ func TestStopped_EndsACommandAndKeepsTheRecord(t *testing.T) {
 }
 
 func TestDown_RemovesTheRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	p := w.start()
 	w.quiesce("")
 	p.end()
@@ -328,7 +325,7 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 }
 
 func TestHook_IsForTasksWithCommandsOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newQuiesceWorld(t)
 	host := &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "v"}
 	env := &hooks.AllocEnv{
 		Alloc:  &structs.Allocation{ID: "a1", Name: "job.group[0]"},
