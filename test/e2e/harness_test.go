@@ -18,7 +18,6 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/keyring"
 	"berth/structs"
 	"berth/test/kit"
@@ -38,8 +37,8 @@ func TestMain(m *testing.M) {
 	switch role {
 	case "shelf":
 		os.Exit(shelf.Run(os.Args[2:]))
-	case fusetest.Arg:
-		os.Exit(fusetest.Main(os.Args[2:]))
+	case kit.FUSEArg:
+		os.Exit(kit.ServeFUSE(os.Args[2:]))
 	case "web":
 		os.Exit(runWeb(os.Args[2:]))
 	case "answer":

@@ -8,6 +8,8 @@
 //     fills to the last byte.
 //   - HangExec and HangLookUps make the start of a program hang, between fork and exec or in the look-up of
 //     the program, as a file system that does not answer makes it hang.
+//   - MountFUSE mounts a file system whose server is a process of the test: it can hang, swallow requests,
+//     and die.
 //   - PlainProgram builds the test without the race detector, for the processes that it starts.
 //   - RunTranscript runs a test that is written as a file of commands and their output.
 //   - Meter measures the loop of a benchmark.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/client/csi/upkeep/fusetest"
+	"berth/test/kit"
 )
 
 // isFUSE reports whether a volume is a FUSE file system, with a server process for each mount: its name says
@@ -16,7 +16,7 @@ func isFUSE(id string) bool { return strings.HasPrefix(id, "shelf-fuse-") }
 
 // publishFUSE mounts the file system of a volume. Its server ends with the mount, or with the plugin.
 func (s *shelf) publishFUSE(id, to string) error {
-	server := exec.Command(os.Args[0], fusetest.Arg, to, "fine")
+	server := exec.Command(os.Args[0], kit.FUSEArg, to, "fine")
 	server.Stderr = os.Stderr
 	out, err := server.StdoutPipe()
 	if err == nil {

@@ -20,7 +20,6 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/upkeep"
-	"berth/client/csi/upkeep/fusetest"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -31,8 +30,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == fusetest.Arg {
-		os.Exit(fusetest.Main(os.Args[2:]))
+	if len(os.Args) == 4 && os.Args[1] == kit.FUSEArg {
+		os.Exit(kit.ServeFUSE(os.Args[2:]))
 	}
 	if len(os.Args) == 2 && os.Args[1] == helper.ProbeArg {
 		os.Exit(helper.Probe(nil))

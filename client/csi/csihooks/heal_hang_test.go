@@ -3,17 +3,17 @@ package csihooks
 import (
 	"testing"
 
-	"berth/client/csi/upkeep/fusetest"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 // The node ends the connection of a mount that hangs only for a job that says so, and whose volume no other
 // node can use. The kernel keeps each process that asks a server which takes requests and answers none, also
 // after SIGKILL, until that end.
 func TestHeal_CutsAMountThatHangs(t *testing.T) {
-	for name, hang := range map[string]func(*fusetest.FS){
-		"its server reads no requests":             (*fusetest.FS).Hang,
-		"its server reads and answers no requests": (*fusetest.FS).Swallow,
+	for name, hang := range map[string]func(*kit.FUSE){
+		"its server reads no requests":             (*kit.FUSE).Hang,
+		"its server reads and answers no requests": (*kit.FUSE).Swallow,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)

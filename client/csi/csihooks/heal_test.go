@@ -14,12 +14,12 @@ import (
 
 	"berth/client/csi/helper"
 	mounthealth "berth/client/csi/upkeep"
-	"berth/client/csi/upkeep/fusetest"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 // heals gives the node a monitor and a healer that are fast.
@@ -52,7 +52,7 @@ func (r *fixture) heals(edits ...func(*mounthealth.MonitorConfig)) {
 type source struct {
 	t   *testing.T
 	dir string
-	fs  *fusetest.FS
+	fs  *kit.FUSE
 }
 
 func newSource(t *testing.T, p *csitest.Plugin, volumeID, content string) *source {
@@ -64,7 +64,7 @@ func newSource(t *testing.T, p *csitest.Plugin, volumeID, content string) *sourc
 	return s
 }
 
-func (s *source) mount(content string) { s.fs = fusetest.Mount(s.t, s.dir, content) }
+func (s *source) mount(content string) { s.fs = kit.MountFUSE(s.t, s.dir, content) }
 
 // replace ends the server, as kill -9 does, and has the plugin serve the volume again.
 func (s *source) replace(content string) {
@@ -211,7 +211,7 @@ func (r *fixture) up(allocID, volumeID, policy string, edits ...func(*structs.Vo
 func (u *running) read() string {
 	u.t.Helper()
 	v, _ := u.env.Volume("d")
-	text, err := os.ReadFile(filepath.Join(v.HostPath, fusetest.File))
+	text, err := os.ReadFile(filepath.Join(v.HostPath, kit.FUSEFile))
 	must(u.t, err)
 	return string(text)
 }
@@ -410,7 +410,7 @@ func TestHeal_GoesOnAfterAKillOfTheAgent(t *testing.T) {
 			h := r.volumes(e)
 			must(t, h.Up(r.ctx(), e))
 			v, _ := e.Volume("d")
-			text, err := os.ReadFile(filepath.Join(v.HostPath, fusetest.File))
+			text, err := os.ReadFile(filepath.Join(v.HostPath, kit.FUSEFile))
 			if err != nil || string(text) != "new" {
 				t.Errorf("the next agent finds %q, %v", text, err)
 			}

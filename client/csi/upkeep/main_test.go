@@ -7,15 +7,15 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/csi/helper"
-	"berth/client/csi/upkeep/fusetest"
+	"berth/test/kit"
 )
 
 // TestMain is also the helper's program, and the server of a file system.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case fusetest.Arg:
-			os.Exit(fusetest.Main(os.Args[2:]))
+		case kit.FUSEArg:
+			os.Exit(kit.ServeFUSE(os.Args[2:]))
 		case helper.FitrimArg:
 			os.Exit(helper.Fitrim(os.Args[2:]))
 		case helper.ProbeArg:

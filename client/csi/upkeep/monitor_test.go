@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/helper"
-	"berth/client/csi/upkeep/fusetest"
 	"berth/structs/storage"
 	"berth/test/kit"
 )
@@ -109,7 +108,7 @@ func (n *node) await(allocID, state string) storage.MountHealth {
 
 func TestMonitor_FindsAMountWhoseServerHasDied(t *testing.T) {
 	n := newNode(t)
-	fs := fusetest.Mount(t, n.add("a1"), "text")
+	fs := kit.MountFUSE(t, n.add("a1"), "text")
 	n.tmpfs("a2")
 	n.start()
 	n.awaitRound()
@@ -136,7 +135,7 @@ func (n *node) awaitRound() {
 
 func TestMonitor_FindsAHungMountAndItsEnd(t *testing.T) {
 	n := newNode(t)
-	fs := fusetest.Mount(t, n.add("a1"), "text")
+	fs := kit.MountFUSE(t, n.add("a1"), "text")
 	n.tmpfs("a2")
 	fs.Hang()
 	n.start()
@@ -217,7 +216,7 @@ func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
 
 func TestMonitor_ChecksOneMountAtOnce(t *testing.T) {
 	n := newNode(t)
-	fs := fusetest.Mount(t, n.add("a1"), "text")
+	fs := kit.MountFUSE(t, n.add("a1"), "text")
 	_, err := n.look()
 	must(t, err)
 	if h := n.Check(t.Context(), data, "a1"); h.Ill() {
@@ -234,10 +233,10 @@ func TestMonitor_ChecksOneMountAtOnce(t *testing.T) {
 
 func TestMonitor_BoundsTheProcesses(t *testing.T) {
 	n := newNode(t)
-	var all []*fusetest.FS
+	var all []*kit.FUSE
 	n.start()
 	for i := range helper.Max + 3 {
-		fs := fusetest.Mount(t, n.add(string(rune('a'+i))), "text")
+		fs := kit.MountFUSE(t, n.add(string(rune('a'+i))), "text")
 		fs.Hang()
 		all = append(all, fs)
 	}

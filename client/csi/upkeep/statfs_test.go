@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/helper"
-	"berth/client/csi/upkeep/fusetest"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/test/kit"
@@ -72,10 +71,10 @@ func awaitProcesses(t *testing.T, h *helper.Pool, want int) {
 }
 
 // mountFUSE mounts a FUSE file system with a server process.
-func mountFUSE(t *testing.T, dir string) *fusetest.FS {
+func mountFUSE(t *testing.T, dir string) *kit.FUSE {
 	t.Helper()
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return fusetest.Mount(t, dir, "")
+	return kit.MountFUSE(t, dir, "")
 }
 
 // A FUSE file system whose server never answers blocks every process that asks it.

@@ -1,7 +1,4 @@
-// Package fusetest serves a FUSE file system of a test, in a process of its own: it has one file, it can
-// hang, swallow requests, and die. It speaks as much of the protocol of the kernel (linux/fuse.h) as the
-// tests need.
-package fusetest
+package kit
 
 import (
 	"encoding/binary"
@@ -14,12 +11,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"berth/test/kit"
 )
 
-// File is the name of its one file.
-const File = "f"
+// FUSEFile is the name of its one file.
+const FUSEFile = "f"
 
 // The operations of the protocol that have an answer here.
 const (
@@ -42,24 +37,25 @@ const (
 	opBatch     = 42
 )
 
-// Arg makes the binary of a test serve a file system: see Main.
-const Arg = "fusetest"
+// FUSEArg makes the binary of a test serve a file system: see ServeFUSE.
+const FUSEArg = "fusetest"
 
-// FS is a file system with a server process.
-type FS struct{ cmd *exec.Cmd }
+// FUSE is a file system with a server process. It has one file, and speaks as much of the protocol of the
+// kernel (linux/fuse.h) as the tests need.
+type FUSE struct{ cmd *exec.Cmd }
 
-// Mount mounts a file system on a directory, with a file of a content. The main function of the test has to
-// call Main. The test skips without FUSE.
-func Mount(t testing.TB, dir, content string) *FS {
+// MountFUSE mounts a file system on a directory, with a file of a content. The main function of the test has
+// to call ServeFUSE. The test skips without FUSE.
+func MountFUSE(t testing.TB, dir, content string) *FUSE {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		kit.SkipLacking(t, "root: it mounts")
+		SkipLacking(t, "root: it mounts")
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
-		kit.SkipLacking(t, "FUSE: "+err.Error())
+		SkipLacking(t, "FUSE: "+err.Error())
 	}
 
-	f := &FS{cmd: exec.Command(os.Args[0], Arg, dir, content)}
+	f := &FUSE{cmd: exec.Command(os.Args[0], FUSEArg, dir, content)}
 	f.cmd.Stderr = os.Stderr
 	out, err := f.cmd.StdoutPipe()
 	if err == nil {
@@ -77,26 +73,26 @@ func Mount(t testing.TB, dir, content string) *FS {
 }
 
 // Die ends the server with kill -9: the mount stays, and each system call on it fails.
-func (f *FS) Die() {
+func (f *FUSE) Die() {
 	_ = f.cmd.Process.Kill() // it may have ended
 	_ = f.cmd.Wait()         // its end is that signal
 }
 
 // Hang lets all requests wait until Resume or Die.
-func (f *FS) Hang() { _ = f.cmd.Process.Signal(syscall.SIGSTOP) }
+func (f *FUSE) Hang() { _ = f.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Swallow lets the server take all further requests and answer none. The kernel does not give up a request
 // that was taken: not even SIGKILL ends a process that made one, before Die.
-func (f *FS) Swallow() { _ = f.cmd.Process.Signal(swallow) }
+func (f *FUSE) Swallow() { _ = f.cmd.Process.Signal(swallowFUSE) }
 
-// swallow makes a server swallow all requests.
-const swallow = syscall.SIGUSR1
+// swallowFUSE makes a server swallow all requests.
+const swallowFUSE = syscall.SIGUSR1
 
 // Resume ends Hang.
-func (f *FS) Resume() { _ = f.cmd.Process.Signal(syscall.SIGCONT) }
+func (f *FUSE) Resume() { _ = f.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Main is the program of the server, with a directory and a content. It serves until its end.
-func Main(args []string) int {
+// ServeFUSE is the program of the server, with a directory and a content. It serves until its end.
+func ServeFUSE(args []string) int {
 	err := serve(args[0], args[1])
 	fmt.Fprintln(os.Stderr, "fusetest:", err)
 	return 1
@@ -113,10 +109,10 @@ func serve(dir, content string) error {
 		return &os.PathError{Op: "mount", Path: dir, Err: err}
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, swallow)
+	signal.Notify(signals, swallowFUSE)
 	fmt.Print("+")
 
-	f := &server{content}
+	f := &fuseServer{content}
 	swallowing := false
 	buf := make([]byte, 1<<20)
 	for {
@@ -144,16 +140,16 @@ func serve(dir, content string) error {
 	}
 }
 
-type server struct{ content string }
+type fuseServer struct{ content string }
 
-const headerIn = 40
+const fuseHeaderIn = 40
 
 // answer returns the answer to a request, nil for none.
-func (f *server) answer(req []byte) []byte {
+func (f *fuseServer) answer(req []byte) []byte {
 	le := binary.LittleEndian
 	op := le.Uint32(req[4:])
 	node := le.Uint64(req[16:])
-	body := req[headerIn:]
+	body := req[fuseHeaderIn:]
 	switch op {
 	case opForget, opInterrupt, opBatch:
 		return nil
@@ -166,7 +162,7 @@ func (f *server) answer(req []byte) []byte {
 	case opGetattr:
 		return reply(req, 0, append(make([]byte, 16), f.attr(node)...))
 	case opLookup:
-		if string(body[:len(body)-1]) != File {
+		if string(body[:len(body)-1]) != FUSEFile {
 			return reply(req, unix.ENOENT, nil)
 		}
 		out := make([]byte, 40)
@@ -193,7 +189,7 @@ func (f *server) answer(req []byte) []byte {
 }
 
 // attr returns the attributes of the root (1) or of the file.
-func (f *server) attr(node uint64) []byte {
+func (f *fuseServer) attr(node uint64) []byte {
 	le := binary.LittleEndian
 	a := make([]byte, 88)
 	le.PutUint64(a, node)
