@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode"
 
-	"berth/scheduler/change"
 	"berth/structs"
 )
 
@@ -45,7 +44,7 @@ func inPlace[T any](version func(*T) *structs.TaskGroup) (in, replaced []string)
 		}
 		var changed T
 		setAny(reflect.ValueOf(&changed).Elem().FieldByIndex(f.Index))
-		if change.SameRunSpec(job, version(new(T)), job, version(&changed)) {
+		if SameRunSpec(job, version(new(T)), job, version(&changed)) {
 			in = append(in, fileName(f.Name))
 		} else {
 			replaced = append(replaced, fileName(f.Name))

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/jobdiff"
@@ -250,7 +249,7 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 		g.Tasks = append(g.Tasks, &structs.Task{Name: "side", Driver: "exec"})
 	})
 	diff := jobdiff.Compare(old, now, false)
-	change.Annotate(diff, old, now, map[string]*structs.DesiredUpdates{
+	AnnotateChanges(diff, old, now, map[string]*structs.DesiredUpdates{
 		"g":    {Place: 11, DestructiveUpdate: 1},
 		"gone": {Stop: 1},
 	})
@@ -265,20 +264,20 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 			t.Errorf("got the annotations %q, want %q", got, want)
 		}
 	}
-	checkNote(g.Fields[0].Annotations, change.ForcesCreate)
-	checkNote(g.Tasks[0].Annotations, change.ForcesDestructive)
-	checkNote(g.Tasks[1].Annotations, change.ForcesDestructive)
+	checkNote(g.Fields[0].Annotations, ForcesCreate)
+	checkNote(g.Tasks[0].Annotations, ForcesDestructive)
+	checkNote(g.Tasks[1].Annotations, ForcesDestructive)
 
 	back := jobdiff.Compare(now, old, false)
-	change.Annotate(back, now, old, nil)
-	checkNote(back.TaskGroups[0].Fields[0].Annotations, change.ForcesDestroy)
-	checkNote(back.TaskGroups[0].Tasks[1].Annotations, change.ForcesDestructive)
+	AnnotateChanges(back, now, old, nil)
+	checkNote(back.TaskGroups[0].Fields[0].Annotations, ForcesDestroy)
+	checkNote(back.TaskGroups[0].Tasks[1].Annotations, ForcesDestructive)
 
 	moved := aJob("web", structs.JobService, func(j *structs.Job) {
 		j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${meta.rack}", RTarget: "r1",
 			Operand: "="}}
 	})
 	inPlace := jobdiff.Compare(old, moved, false)
-	change.Annotate(inPlace, old, moved, nil)
-	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, change.ForcesInPlace)
+	AnnotateChanges(inPlace, old, moved, nil)
+	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, ForcesInPlace)
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"slices"
 
-	"berth/scheduler/change"
 	"berth/scheduler/feasible"
 	"berth/scheduler/place"
 	"berth/scheduler/rollout"
@@ -124,7 +123,7 @@ func mayContinue(
 		return false
 	}
 	older := old.Group(a.TaskGroup)
-	return change.SameRunSpec(old, older, g.Job, g.TaskGroup) &&
+	return SameRunSpec(old, older, g.Job, g.TaskGroup) &&
 		!g.AgentDropsChange(older, n) &&
 		g.CheckRunning(n) == ""
 }

@@ -8,7 +8,6 @@ import (
 	"berth/endpoints/injection"
 	"berth/endpoints/query"
 	"berth/scheduler"
-	"berth/scheduler/change"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/namespace"
@@ -55,7 +54,7 @@ func (j Jobs) Plan(
 	if req.Diff {
 		resp.Diff = jobdiff.Compare(old, job, true)
 		// The plan knows whether a change restarts tasks.
-		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
+		scheduler.AnnotateChanges(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 
 	resp.Warnings = joinWarnings(field.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),

@@ -1,9 +1,10 @@
+package scheduler
+
 // Package change tells what a new version of a job changes for its running tasks.
 //
 // compare.go decides whether a task may run on. The scheduler asks this for each allocation of an older
 // version. One whose tasks may run on gets the new version in place. annotate.go tells the same to a user, in
 // the words of the dialect, before the job is registered.
-package change
 
 import (
 	"bytes"

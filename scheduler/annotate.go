@@ -1,4 +1,4 @@
-package change
+package scheduler
 
 import (
 	"berth/structs"
@@ -12,9 +12,9 @@ const (
 	ForcesDestructive = "forces create/destroy update"
 )
 
-// Annotate adds to the difference between two versions of a job its effects on the allocations. old may be
-// nil.
-func Annotate(
+// AnnotateChanges adds to the difference between two versions of a job its effects on the allocations. old
+// may be nil.
+func AnnotateChanges(
 	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*structs.DesiredUpdates,
 ) {
 	for _, g := range diff.TaskGroups {
