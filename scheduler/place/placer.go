@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/scheduler/feasible"
-	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
 	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
@@ -37,7 +36,7 @@ type Placer struct {
 	placed     int              // bytes of the allocations of the plan's last part, about
 	parts      []int            // the numbers of allocations at which later parts of the plan begin
 
-	spares   map[jobGroup]*preempt.Spare             // a group without a pace has nil
+	spares   map[jobGroup]*Spare                     // a group without a pace has nil
 	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
@@ -47,7 +46,7 @@ func New(o *feasible.Outlook, with Options) *Placer {
 		outlook:        o,
 		options:        with,
 		ExhaustedNodes: map[string]bool{},
-		spares:         map[jobGroup]*preempt.Spare{},
+		spares:         map[jobGroup]*Spare{},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/scheduler/feasible"
-	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
@@ -62,7 +61,7 @@ func (p *Placer) placeByPreemption(w *Placement, t *rejects.Count) bool {
 
 // chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
 // another node, so that the same nodes do not always suffer.
-func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []preempt.Candidate) {
+func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
 		w.Group.Filter(p.outlook.AllNodes())
@@ -77,7 +76,7 @@ func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []pr
 			continue
 		}
 
-		if node == nil || preempt.Compare(victims, best) < 0 {
+		if node == nil || CompareVictims(victims, best) < 0 {
 			node = v
 			best = victims
 		}
@@ -99,7 +98,7 @@ func (p *Placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.Candidate {
+func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []Candidate {
 	r := p.outlook.Check(d, v)
 
 	// Victims help against this filter only.
@@ -116,36 +115,36 @@ func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.C
 	if capacity.Short(d.Group.Ask) != "" {
 		return nil
 	}
-	return preempt.Choose(feasible.NewTrial(p.outlook, d, v), from)
+	return ChooseVictims(feasible.NewTrial(p.outlook, d, v), from)
 }
 
 // displaceable returns the allocations of a node that the job may displace.
-func (p *Placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
-	var all []preempt.Candidate
+func (p *Placer) displaceable(v *feasible.NodeView) []Candidate {
+	var all []Candidate
 	for a := range state.LiveAllocsByNode(p.outlook, v.Node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
 		if !p.outlook.Stops(a.ID) && len(a.CSIPlugins) == 0 &&
 			priority <= p.outlook.Job.Priority-priorityGap {
-			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
+			all = append(all, Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
 	return all
 }
 
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
-func (p *Placer) spareOf(a *structs.Allocation) *preempt.Spare {
+func (p *Placer) spareOf(a *structs.Allocation) *Spare {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s
 	}
 
-	var s *preempt.Spare
+	var s *Spare
 	j := state.Job(p.outlook, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
 		g := j.Group(a.TaskGroup)
 
 		// What the group misses already counts against max_parallel.
-		s = &preempt.Spare{Left: g.Migrate.MaxParallel - g.Count}
+		s = &Spare{Left: g.Migrate.MaxParallel - g.Count}
 		for other := range state.LiveAllocsByJob(p.outlook, a.Namespace, a.JobID) {
 			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {
 				s.Left++

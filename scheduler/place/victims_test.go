@@ -1,4 +1,4 @@
-package preempt
+package place
 
 import (
 	"fmt"
@@ -52,7 +52,7 @@ func (n *fakeNode) fitsWithout(victims []Candidate) bool {
 }
 
 // candidate returns an allocation with a priority and cpu.
-func candidate(id string, priority, cpu int, spare *Spare) Candidate {
+func preemptCandidate(id string, priority, cpu int, spare *Spare) Candidate {
 	a := &structs.Allocation{ID: id, Resources: &structs.Resources{CPU: cpu}}
 	return Candidate{Alloc: a, Priority: priority, Spare: spare}
 }
@@ -65,14 +65,14 @@ func TestChoose_TakesNoSuperfluousVictim(t *testing.T) {
 		spares := []*Spare{nil, {Left: 1}, {Left: 2}}
 		var from []Candidate
 		for i := range rapid.IntRange(0, 12).Draw(t, "candidates") {
-			from = append(from, candidate(fmt.Sprint(i),
+			from = append(from, preemptCandidate(fmt.Sprint(i),
 				rapid.IntRange(1, 3).Draw(t, "priority"), rapid.IntRange(0, 30).Draw(t, "cpu"),
 				rapid.SampledFrom(spares).Draw(t, "spare")))
 		}
 		n.port = rapid.SampledFrom([]string{"", "0", "1", "of another"}).Draw(t, "port")
 		before := n.needs
 
-		victims := Choose(n, from)
+		victims := ChooseVictims(n, from)
 		if n.needs != before || len(n.setAside) > 0 {
 			t.Fatalf("the node is changed: %+v", n)
 		}
@@ -99,28 +99,28 @@ func TestChoose_Order(t *testing.T) {
 		want  string
 	}{
 		"the least important": {50, "", []Candidate{
-			candidate("a", 20, 50, nil), candidate("b", 10, 60, nil)}, "[b]"},
+			preemptCandidate("a", 20, 50, nil), preemptCandidate("b", 10, 60, nil)}, "[b]"},
 		"the smallest that suffices": {50, "", []Candidate{
-			candidate("a", 10, 70, nil), candidate("b", 10, 60, nil)}, "[b]"},
+			preemptCandidate("a", 10, 70, nil), preemptCandidate("b", 10, 60, nil)}, "[b]"},
 		"the largest if none suffices": {50, "", []Candidate{
-			candidate("a", 10, 10, nil), candidate("b", 10, 30, nil), candidate("c", 10, 25, nil)}, "[b c]"},
+			preemptCandidate("a", 10, 10, nil), preemptCandidate("b", 10, 30, nil), preemptCandidate("c", 10, 25, nil)}, "[b c]"},
 		"those that a group can miss": {50, "", []Candidate{
-			candidate("a", 10, 30, spare), candidate("b", 10, 20, spare),
-			candidate("c", 10, 25, nil)}, "[a c]"},
+			preemptCandidate("a", 10, 30, spare), preemptCandidate("b", 10, 20, spare),
+			preemptCandidate("c", 10, 25, nil)}, "[a c]"},
 		"the highest priority is left out first": {50, "", []Candidate{
-			candidate("a", 10, 20, nil), candidate("b", 20, 10, nil), candidate("c", 30, 30, nil)}, "[a c]"},
+			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 20, 10, nil), preemptCandidate("c", 30, 30, nil)}, "[a c]"},
 		"the highest priority of all is left out first": {54, "b", []Candidate{
-			candidate("a", 10, 20, nil), candidate("b", 35, 5, nil), candidate("c", 20, 30, nil),
-			candidate("x", 30, 25, nil)}, "[a b c]"},
+			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 35, 5, nil), preemptCandidate("c", 20, 30, nil),
+			preemptCandidate("x", 30, 25, nil)}, "[a b c]"},
 		"those that a group cannot miss are left out first": {50, "", []Candidate{
-			candidate("a", 10, 20, nil), candidate("b", 10, 25, &Spare{}),
-			candidate("c", 10, 30, &Spare{Left: -1})}, "[a c]"},
+			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 10, 25, &Spare{}),
+			preemptCandidate("c", 10, 30, &Spare{Left: -1})}, "[a c]"},
 		"the holder of the port": {50, "b", []Candidate{
-			candidate("a", 10, 30, nil), candidate("b", 30, 20, nil), candidate("c", 10, 50, nil)}, "[a b]"},
+			preemptCandidate("a", 10, 30, nil), preemptCandidate("b", 30, 20, nil), preemptCandidate("c", 10, 50, nil)}, "[a b]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, v := range Choose(&fakeNode{c.needs, c.port, "x", map[string]bool{}}, c.from) {
+			for _, v := range ChooseVictims(&fakeNode{c.needs, c.port, "x", map[string]bool{}}, c.from) {
 				got = append(got, v.Alloc.ID)
 			}
 			slices.Sort(got)
@@ -136,15 +136,15 @@ func TestChoose_Order(t *testing.T) {
 func TestCompare(t *testing.T) {
 	spare := &Spare{Left: 1}
 	order := [][]Candidate{
-		{candidate("a", 40, 10, nil)},
-		{candidate("a", 10, 80, nil), candidate("b", 10, 80, nil)},
-		{candidate("a", 20, 10, spare), candidate("b", 10, 10, nil)},
-		{candidate("a", 20, 20, nil), candidate("b", 10, 10, nil)},
-		{candidate("a", 20, 10, spare), candidate("b", 10, 10, spare)},
+		{preemptCandidate("a", 40, 10, nil)},
+		{preemptCandidate("a", 10, 80, nil), preemptCandidate("b", 10, 80, nil)},
+		{preemptCandidate("a", 20, 10, spare), preemptCandidate("b", 10, 10, nil)},
+		{preemptCandidate("a", 20, 20, nil), preemptCandidate("b", 10, 10, nil)},
+		{preemptCandidate("a", 20, 10, spare), preemptCandidate("b", 10, 10, spare)},
 	}
 	for i := range order {
 		for j := range order {
-			if got := Compare(order[i], order[j]); (got < 0) != (i < j) || (got == 0) != (i == j) {
+			if got := CompareVictims(order[i], order[j]); (got < 0) != (i < j) || (got == 0) != (i == j) {
 				t.Errorf("%d and %d compare as %d", i, j, got)
 			}
 		}

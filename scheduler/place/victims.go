@@ -1,6 +1,7 @@
+package place
+
 // Package preempt chooses the allocations of a node that a more important placement displaces. It is pure:
 // the scheduler tells whether the placement fits.
-package preempt
 
 import (
 	"cmp"
@@ -31,9 +32,9 @@ type Trial interface {
 	Measure() func(a *structs.Allocation) (missing float64, helps bool)
 }
 
-// Choose returns the candidates without which the placement fits, none of them superfluous. It returns none
-// if the placement does not fit without all of them. The trial is as before.
-func Choose(t Trial, from []Candidate) (victims []Candidate) {
+// ChooseVictims returns the candidates without which the placement fits, none of them superfluous. It returns
+// none if the placement does not fit without all of them. The trial is as before.
+func ChooseVictims(t Trial, from []Candidate) (victims []Candidate) {
 	taken := take(t, slices.Clone(from))
 	suffices := t.Fits()
 
@@ -108,9 +109,9 @@ func (c *Candidate) beyond(missed int) int {
 	return max(0, missed-c.Spare.Left)
 }
 
-// Compare orders the victims of two nodes, the better ones first: the fewest, then the lowest priorities,
-// then the ones that their groups can miss, then the smallest.
-func Compare(a, b []Candidate) int {
+// CompareVictims orders the victims of two nodes, the better ones first: the fewest, then the lowest
+// priorities, then the ones that their groups can miss, then the smallest.
+func CompareVictims(a, b []Candidate) int {
 	return slices.Compare(costOf(a), costOf(b))
 }
 
