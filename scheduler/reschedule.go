@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"berth/scheduler/place"
-	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/state/clustertime"
 	"berth/structs"
@@ -36,7 +35,7 @@ func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout
 	}
 
 	now := p.outlook.Now.UnixNano()
-	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.Job, g.Spec.TaskGroup), a)
+	due, delay, ok := place.NextReschedule(place.ReschedulePolicyOf(p.outlook.Job, g.Spec.TaskGroup), a)
 	due = clustertime.End(clustertime.Of(p.outlook), due-int64(delay), delay)
 	// The node recorded an end in the future, so its clock is wrong, maybe by days. The delay begins now, and
 	// is over with the evaluation that waited for it.

@@ -7,7 +7,6 @@ import (
 
 	"berth/scheduler/feasible"
 	"berth/scheduler/rejects"
-	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/state/unblock"
@@ -388,12 +387,12 @@ func (p *Placer) trackerFor(w *Placement) *structs.RescheduleTracker {
 		}
 	}
 
-	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.Job, w.Group.Spec.TaskGroup), w.Prev, newest)
+	return RescheduleTracker(ReschedulePolicyOf(p.outlook.Job, w.Group.Spec.TaskGroup), w.Prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
-	size := 512 + 160*len(reschedule.Events(a)) + rejects.MetricBytes(a.Metrics)
+	size := 512 + 160*len(RescheduleEvents(a)) + rejects.MetricBytes(a.Metrics)
 	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
 	for task, groups := range a.Devices {
 		size += len(task)

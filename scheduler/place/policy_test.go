@@ -1,4 +1,4 @@
-package reschedule
+package place
 
 import (
 	"slices"
@@ -53,7 +53,7 @@ func TestReschedule_AttemptsCountInTheirInterval(t *testing.T) {
 				Events: []*structs.RescheduleEvent{{RescheduleTime: begin.UnixNano()}},
 			},
 		}
-		if _, _, ok := NextTry(policy, a); ok != want {
+		if _, _, ok := NextReschedule(policy, a); ok != want {
 			t.Errorf("%s after the last attempt: there is another one: %v, want %v", ended, ok, want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestNextTry_IgnoresTheClockOfANodeThatIsWrong(t *testing.T) {
 			ModifyTime: heard.UnixNano(),
 			TaskStates: map[string]*structs.TaskState{"t": {FinishedAt: heard.Add(-behind)}},
 		}
-		due, _, ok := NextTry(policy, a)
+		due, _, ok := NextReschedule(policy, a)
 		if wait := time.Duration(due - heard.UnixNano()); !ok || wait != want {
 			t.Errorf("a node that is %s behind: replaced after %s, want %s", behind, wait, want)
 		}

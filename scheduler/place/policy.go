@@ -1,7 +1,8 @@
+package place
+
 // Package reschedule tells when an allocation that has ended is replaced, by the policy of its group, and
 // which reschedules its successor remembers. It is pure. The memory is in the rows of the allocations: each
 // one has the reschedules before it.
-package reschedule
 
 import (
 	"slices"
@@ -22,16 +23,16 @@ var perNodePolicy = &structs.ReschedulePolicy{
 // keptReschedules is the number of reschedules that an allocation remembers under an unlimited policy.
 const keptReschedules = 10
 
-// PolicyOf returns the policy of a group.
-func PolicyOf(j *structs.Job, g *structs.TaskGroup) *structs.ReschedulePolicy {
+// ReschedulePolicyOf returns the policy of a group.
+func ReschedulePolicyOf(j *structs.Job, g *structs.TaskGroup) *structs.ReschedulePolicy {
 	if j.Type == structs.JobSystem {
 		return perNodePolicy
 	}
 	return g.ReschedulePolicy
 }
 
-// NextTry returns the time of the replacement of an ended allocation, and its delay; false for never.
-func NextTry(
+// NextReschedule returns the time of the replacement of an ended allocation, and its delay; false for never.
+func NextReschedule(
 	policy *structs.ReschedulePolicy, a *structs.Allocation,
 ) (due int64, delay time.Duration, ok bool) {
 	if !policy.Enabled() {
@@ -68,8 +69,8 @@ func endOf(a *structs.Allocation) int64 {
 	return last
 }
 
-// Events returns the reschedules that led to an allocation, the oldest first.
-func Events(a *structs.Allocation) []*structs.RescheduleEvent {
+// RescheduleEvents returns the reschedules that led to an allocation, the oldest first.
+func RescheduleEvents(a *structs.Allocation) []*structs.RescheduleEvent {
 	if a.RescheduleTracker == nil {
 		return nil
 	}
@@ -79,7 +80,7 @@ func Events(a *structs.Allocation) []*structs.RescheduleEvent {
 // triesSince counts the reschedules within an interval that ends with the allocation.
 func triesSince(a *structs.Allocation, since int64) int {
 	n := 0
-	for _, e := range Events(a) {
+	for _, e := range RescheduleEvents(a) {
 		if e.RescheduleTime >= since {
 			n++
 		}
@@ -90,7 +91,7 @@ func triesSince(a *structs.Allocation, since int64) int {
 // nextDelay returns the delay of the next reschedule. Delays that grow begin again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
-	past := Events(a)
+	past := RescheduleEvents(a)
 	lived := time.Duration(ended - a.CreateTime)
 	if !policy.DelaysGrow() ||
 		len(past) == 0 ||
@@ -121,12 +122,12 @@ func delayBefore(past []*structs.RescheduleEvent) time.Duration {
 	return before
 }
 
-// Tracker returns the reschedules that the successor of an allocation remembers. The newest one is added
-// unless it is nil.
-func Tracker(
+// RescheduleTracker returns the reschedules that the successor of an allocation remembers. The newest one is
+// added unless it is nil.
+func RescheduleTracker(
 	policy *structs.ReschedulePolicy, prev *structs.Allocation, newest *structs.RescheduleEvent,
 ) *structs.RescheduleTracker {
-	events := slices.Clone(Events(prev))
+	events := slices.Clone(RescheduleEvents(prev))
 	if newest != nil {
 		events = append(events, newest)
 	}
