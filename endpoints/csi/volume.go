@@ -8,7 +8,6 @@ import (
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/scheduler/explain"
-	"berth/scheduler/explain/modification"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/volumesecrets"
@@ -131,7 +130,7 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *s
 	// Times in the text change without a change of the index, so clients ask again.
 	now := v.Clock.Now()
 	resp.Waits, resp.Reasons = explain.Volume(explain.View{Tx: tx, Now: now, Fences: v.Fences(tx)}, row)
-	if changes := modification.Reasons(row, now); len(changes) > 0 {
+	if changes := explain.ModificationReasons(row, now); len(changes) > 0 {
 		if row.Modifies() && !resp.Waits { // the only reason says that nothing waits
 			resp.Reasons = nil
 		}

@@ -1,5 +1,6 @@
+package explain
+
 // Package modification explains why a volume does not have the mutable parameters that its file wants.
-package modification
 
 import (
 	"fmt"
@@ -12,9 +13,9 @@ import (
 	"berth/structs/storage"
 )
 
-// Reasons explains a change of mutable parameters that is pending, or that the plugin has rejected. It
-// returns nil if there is none. The values are not shown.
-func Reasons(v *structs.CSIVolume, now time.Time) []*structs.Reason {
+// ModificationReasons explains a change of mutable parameters that is pending, or that the plugin has
+// rejected. It returns nil if there is none. The values are not shown.
+func ModificationReasons(v *structs.CSIVolume, now time.Time) []*structs.Reason {
 	failed := v.LastError
 	if failed != nil && failed.Op != storage.OpModify {
 		failed = nil

@@ -1,11 +1,11 @@
-package modification_test
+package explain_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"berth/scheduler/explain/modification"
+	"berth/scheduler/explain"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -75,7 +75,7 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 			if v.State == "" {
 				v.State = structs.VolumeReady
 			}
-			got := modification.Reasons(&v, now)
+			got := explain.ModificationReasons(&v, now)
 			if c.text == "" {
 				if len(got) != 0 {
 					t.Errorf("got %q", got[0].Text)
@@ -85,7 +85,7 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 			if len(got) != 1 || got[0].Text != c.text || got[0].Remedy != c.remedy {
 				t.Fatalf("got %+v", got)
 			}
-			later := modification.Reasons(&v, now.Add(time.Hour))
+			later := explain.ModificationReasons(&v, now.Add(time.Hour))
 			if got[0].Same() != later[0].Same() || strings.Contains(got[0].Text, "secret-value") {
 				t.Errorf("the fact %q is later %q", got[0].Same(), later[0].Same())
 			}
