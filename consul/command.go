@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"strconv"
 
-	"berth/consul/facts"
 	"berth/structs"
 )
 
@@ -25,7 +24,7 @@ func (l *Link) ACLs(ctx context.Context) (bool, error) {
 	}
 
 	// A Consul whose description lacks the attribute counts as one without ACLs.
-	return l.Attributes()[facts.ACLs] == strconv.FormatBool(true), nil
+	return l.Attributes()[FactACLs] == strconv.FormatBool(true), nil
 }
 
 // Command is a call of the program consul that reaches Consul as the agent does, but without its token.
@@ -65,7 +64,7 @@ func (l *Link) Command() (*Command, error) {
 		}
 	}
 
-	// Where the HTTP API has TLS, gRPC has it, too: see facts.Attributes.
+	// Where the HTTP API has TLS, gRPC has it, too: see FactAttributes.
 	if u.Scheme == "https" && l.config.CAFile != "" {
 		c.Args = append(c.Args, "-grpc-ca-file", l.config.CAFile)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/consul/facts"
 	"berth/structs"
 	"berth/test/consultest"
 )
@@ -80,7 +79,7 @@ func TestACLs_WaitForConsul(t *testing.T) {
 	}
 	for _, want := range []bool{true, false} {
 		self := map[string]map[string]any{"DebugConfig": {"ACLsEnabled": want}}
-		l.fingerprint.set(facts.Attributes(self, false))
+		l.fingerprint.set(FactAttributes(self, false))
 		if want {
 			close(l.fingerprint.available)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/consul/facts"
 	"berth/internal/backoff"
 )
 
@@ -70,7 +69,7 @@ func (f *fingerprint) run(ctx context.Context) {
 				f.logger.Info("Consul is available")
 			}
 
-			f.set(facts.Attributes(self, f.https))
+			f.set(FactAttributes(self, f.https))
 
 			// The attributes are there before anybody who has waited reads them.
 			answered()

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/consul/facts"
 	"berth/structs"
 	"berth/test/consultest"
 )
@@ -398,8 +397,8 @@ func TestConsul_NeedsATokenWhereACLsAreOn(t *testing.T) {
 		t.Errorf("services: %v", all)
 	}
 	self, err := l.fingerprint.self(t.Context())
-	attributes := facts.Attributes(self, false)
-	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[facts.ACLs] != "true" {
+	attributes := FactAttributes(self, false)
+	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[FactACLs] != "true" {
 		t.Errorf("fingerprint: %v, %v", attributes, err)
 	}
 }
