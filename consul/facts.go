@@ -1,7 +1,5 @@
 package consul
 
-// Package facts reads the attributes of a node from the description that its Consul gives of itself.
-
 import (
 	"strconv"
 	"strings"
@@ -12,7 +10,9 @@ import (
 	"berth/structs"
 )
 
-// FactACLs is the attribute that says whether Consul's FactACLs are on.
+// This file reads the attributes of a node from the description that its Consul gives of itself.
+
+// FactACLs is the attribute that says whether Consul's ACLs are on.
 const FactACLs = "consul.acl"
 
 // grpcTLSSince returns the version of Consul with a port of its own for gRPC with TLS. The library compiles a

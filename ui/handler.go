@@ -10,10 +10,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/ui/inprocess"
-	"berth/ui/links"
 	"berth/ui/pages"
-	"berth/ui/sessions"
 	"berth/ui/static"
 )
 
@@ -41,7 +38,7 @@ type handler struct {
 	Config
 	mux      *http.ServeMux
 	origin   *http.CrossOriginProtection
-	sessions *sessions.Store
+	sessions *sessionStore
 }
 
 // NewHandler returns the handler of the paths below Root. It starts no goroutines except for its requests.
@@ -50,13 +47,13 @@ func NewHandler(cfg Config) http.Handler {
 		Config:   cfg,
 		mux:      http.NewServeMux(),
 		origin:   http.NewCrossOriginProtection(),
-		sessions: sessions.New(sessions.DefaultLimits, time.Now),
+		sessions: newSessionStore(DefaultSessionLimits, time.Now),
 	}
 	h.mux.Handle("GET "+static.Path, static.Handler())
 	for _, v := range allViews() {
 		h.mux.Handle("GET "+v.path, h.serveView(v))
 	}
-	links.Handle(h.mux, Root)
+	handleLinks(h.mux, Root)
 	h.mux.HandleFunc("GET "+livePath, h.serveLive)
 	h.mux.HandleFunc("GET "+Root+"login", h.showLogin)
 	h.mux.HandleFunc("GET "+logPath, h.streamLog)
@@ -99,9 +96,9 @@ type call struct {
 	*handler
 	w         http.ResponseWriter
 	r         *http.Request
-	session   *sessions.Session // nil for none
-	token     string            // "" for none
-	namespace string            // of the request; * for all
+	session   *userSession // nil for none
+	token     string       // "" for none
+	namespace string       // of the request; * for all
 
 	// sessionOver: the browser has the ID of a session that there is not, or no longer.
 	sessionOver bool
@@ -124,7 +121,7 @@ func (h *handler) newCall(w http.ResponseWriter, r *http.Request) *call {
 // client returns a client of the API in a namespace, with the rights of the caller.
 func (c *call) client(namespace string) *api.Client {
 	cfg := api.ClientConfig{Namespace: namespace, Token: c.token}
-	return api.NewClientVia(cfg, &inprocess.Transport{Handler: c.API, From: c.r})
+	return api.NewClientVia(cfg, &inProcess{Handler: c.API, From: c.r})
 }
 
 // ctx returns the context of the reads of the call.

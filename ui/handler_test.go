@@ -17,7 +17,6 @@ import (
 	_ "berth/api/nouns" // the routes
 	"berth/internal/rowfilter"
 	"berth/structs"
-	"berth/ui/sessions"
 	"berth/ui/static"
 )
 
@@ -38,7 +37,7 @@ func pageOf(servers *apitest.Caller, agent api.Agent) http.Handler {
 
 // loggedIn begins a session with a token and returns its cookie.
 func loggedIn(h http.Handler, token string) (cookie string) {
-	return cookieName + "=" + h.(*handler).sessions.Begin(sessions.Login{Token: token})
+	return cookieName + "=" + h.(*handler).sessions.Begin(sessionLogin{Token: token})
 }
 
 // matches reports a filter that the servers would reject for a row.

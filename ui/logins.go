@@ -12,7 +12,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/ui/pages"
-	"berth/ui/sessions"
 )
 
 // The paths of logins at providers. A method of type OIDC has to allow the address of backPath as one to
@@ -79,7 +78,7 @@ func (c *call) endLogin(t *access.OpenToken, err error) {
 		c.failLogin(err)
 		return
 	}
-	c.beginSession(sessions.Login{Token: t.SecretID, Accessor: t.AccessorID})
+	c.beginSession(sessionLogin{Token: t.SecretID, Accessor: t.AccessorID})
 	c.w.Header().Set("Refresh", "0; url="+Root)
 	c.render(http.StatusOK, loginView, contentOf("", pages.LoggedIn()))
 }

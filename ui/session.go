@@ -9,7 +9,6 @@ import (
 	accessapi "berth/api/access"
 	"berth/structs"
 	"berth/ui/pages"
-	"berth/ui/sessions"
 )
 
 // The cookie with the ID of a session. It is of the session of the browser.
@@ -66,7 +65,7 @@ func (c *call) useSession() {
 // beginSession logs the browser in. A former session of the browser ends if the request has its cookie. One
 // with which a provider leads back has not: the browser then forgets the ID of the former session, which ends
 // as one without requests.
-func (c *call) beginSession(l sessions.Login) {
+func (c *call) beginSession(l sessionLogin) {
 	_ = c.endSession() // its token has a time at which it ends
 	keepSession(c.w, c.r, c.sessions.Begin(l))
 	c.token = l.Token
@@ -137,7 +136,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		c.renderLogin(structs.KindOf(err).HTTPStatus(), pages.LoginForm{Fault: err.Error(), Next: next})
 		return
 	}
-	c.beginSession(sessions.Login{Token: token})
+	c.beginSession(sessionLogin{Token: token})
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 

@@ -16,7 +16,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/event"
-	"berth/ui/sessions"
 )
 
 // cookieOf returns the cookie of the session that an answer begins, as a browser sends it.
@@ -199,7 +198,7 @@ func TestLogout_EndsCommandsAndStreams(t *testing.T) {
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	id := h.(*handler).sessions.Begin(sessions.Login{Token: "s.good"})
+	id := h.(*handler).sessions.Begin(sessionLogin{Token: "s.good"})
 	headers := http.Header{"Cookie": {cookieName + "=" + id}, "Origin": {srv.URL}}
 
 	ws, _, err := websocket.Dial(t.Context(), srv.URL+"/ui/exec/socket?id="+anAlloc+"&task=web&line=x",

@@ -1,7 +1,5 @@
 package explain
 
-// Package modification explains why a volume does not have the mutable parameters that its file wants.
-
 import (
 	"fmt"
 	"maps"

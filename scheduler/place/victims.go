@@ -1,14 +1,14 @@
 package place
 
-// Package preempt chooses the allocations of a node that a more important placement displaces. It is pure:
-// the scheduler tells whether the placement fits.
-
 import (
 	"cmp"
 	"slices"
 
 	"berth/structs"
 )
+
+// This file chooses the allocations of a node that a more important placement displaces. It is pure: the
+// caller tells whether the placement fits.
 
 // Candidate is an allocation that a placement may displace.
 type Candidate struct {

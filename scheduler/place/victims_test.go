@@ -52,7 +52,7 @@ func (n *fakeNode) fitsWithout(victims []Candidate) bool {
 }
 
 // candidate returns an allocation with a priority and cpu.
-func preemptCandidate(id string, priority, cpu int, spare *Spare) Candidate {
+func victim(id string, priority, cpu int, spare *Spare) Candidate {
 	a := &structs.Allocation{ID: id, Resources: &structs.Resources{CPU: cpu}}
 	return Candidate{Alloc: a, Priority: priority, Spare: spare}
 }
@@ -65,7 +65,7 @@ func TestChoose_TakesNoSuperfluousVictim(t *testing.T) {
 		spares := []*Spare{nil, {Left: 1}, {Left: 2}}
 		var from []Candidate
 		for i := range rapid.IntRange(0, 12).Draw(t, "candidates") {
-			from = append(from, preemptCandidate(fmt.Sprint(i),
+			from = append(from, victim(fmt.Sprint(i),
 				rapid.IntRange(1, 3).Draw(t, "priority"), rapid.IntRange(0, 30).Draw(t, "cpu"),
 				rapid.SampledFrom(spares).Draw(t, "spare")))
 		}
@@ -99,24 +99,24 @@ func TestChoose_Order(t *testing.T) {
 		want  string
 	}{
 		"the least important": {50, "", []Candidate{
-			preemptCandidate("a", 20, 50, nil), preemptCandidate("b", 10, 60, nil)}, "[b]"},
+			victim("a", 20, 50, nil), victim("b", 10, 60, nil)}, "[b]"},
 		"the smallest that suffices": {50, "", []Candidate{
-			preemptCandidate("a", 10, 70, nil), preemptCandidate("b", 10, 60, nil)}, "[b]"},
+			victim("a", 10, 70, nil), victim("b", 10, 60, nil)}, "[b]"},
 		"the largest if none suffices": {50, "", []Candidate{
-			preemptCandidate("a", 10, 10, nil), preemptCandidate("b", 10, 30, nil), preemptCandidate("c", 10, 25, nil)}, "[b c]"},
+			victim("a", 10, 10, nil), victim("b", 10, 30, nil), victim("c", 10, 25, nil)}, "[b c]"},
 		"those that a group can miss": {50, "", []Candidate{
-			preemptCandidate("a", 10, 30, spare), preemptCandidate("b", 10, 20, spare),
-			preemptCandidate("c", 10, 25, nil)}, "[a c]"},
+			victim("a", 10, 30, spare), victim("b", 10, 20, spare),
+			victim("c", 10, 25, nil)}, "[a c]"},
 		"the highest priority is left out first": {50, "", []Candidate{
-			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 20, 10, nil), preemptCandidate("c", 30, 30, nil)}, "[a c]"},
+			victim("a", 10, 20, nil), victim("b", 20, 10, nil), victim("c", 30, 30, nil)}, "[a c]"},
 		"the highest priority of all is left out first": {54, "b", []Candidate{
-			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 35, 5, nil), preemptCandidate("c", 20, 30, nil),
-			preemptCandidate("x", 30, 25, nil)}, "[a b c]"},
+			victim("a", 10, 20, nil), victim("b", 35, 5, nil), victim("c", 20, 30, nil),
+			victim("x", 30, 25, nil)}, "[a b c]"},
 		"those that a group cannot miss are left out first": {50, "", []Candidate{
-			preemptCandidate("a", 10, 20, nil), preemptCandidate("b", 10, 25, &Spare{}),
-			preemptCandidate("c", 10, 30, &Spare{Left: -1})}, "[a c]"},
+			victim("a", 10, 20, nil), victim("b", 10, 25, &Spare{}),
+			victim("c", 10, 30, &Spare{Left: -1})}, "[a c]"},
 		"the holder of the port": {50, "b", []Candidate{
-			preemptCandidate("a", 10, 30, nil), preemptCandidate("b", 30, 20, nil), preemptCandidate("c", 10, 50, nil)}, "[a b]"},
+			victim("a", 10, 30, nil), victim("b", 30, 20, nil), victim("c", 10, 50, nil)}, "[a b]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -136,11 +136,11 @@ func TestChoose_Order(t *testing.T) {
 func TestCompare(t *testing.T) {
 	spare := &Spare{Left: 1}
 	order := [][]Candidate{
-		{preemptCandidate("a", 40, 10, nil)},
-		{preemptCandidate("a", 10, 80, nil), preemptCandidate("b", 10, 80, nil)},
-		{preemptCandidate("a", 20, 10, spare), preemptCandidate("b", 10, 10, nil)},
-		{preemptCandidate("a", 20, 20, nil), preemptCandidate("b", 10, 10, nil)},
-		{preemptCandidate("a", 20, 10, spare), preemptCandidate("b", 10, 10, spare)},
+		{victim("a", 40, 10, nil)},
+		{victim("a", 10, 80, nil), victim("b", 10, 80, nil)},
+		{victim("a", 20, 10, spare), victim("b", 10, 10, nil)},
+		{victim("a", 20, 20, nil), victim("b", 10, 10, nil)},
+		{victim("a", 20, 10, spare), victim("b", 10, 10, spare)},
 	}
 	for i := range order {
 		for j := range order {

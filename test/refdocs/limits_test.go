@@ -8,7 +8,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/ui/sessions"
+	"berth/ui"
 )
 
 // limit is one row of the reference of limits.
@@ -37,14 +37,14 @@ var agentLimits = []limit{
 			"one at an address, also of a proxy; the operator socket has as many besides",
 		"*unavailable*, status 429",
 	},
-	{"Most", int64(sessions.DefaultLimits.Most), "", "sessions of [the page](../page.md#rights) of one agent", beyondEnds},
-	{"OfToken", int64(sessions.DefaultLimits.OfToken), "", "such sessions of one token", beyondEnds},
+	{"Most", int64(ui.DefaultSessionLimits.Most), "", "sessions of [the page](../page.md#rights) of one agent", beyondEnds},
+	{"OfToken", int64(ui.DefaultSessionLimits.OfToken), "", "such sessions of one token", beyondEnds},
 	{
-		"Idle", int64(sessions.DefaultLimits.Idle), "duration",
+		"Idle", int64(ui.DefaultSessionLimits.Idle), "duration",
 		"the time of such a session without a request", "the session ends",
 	},
 	{
-		"Lifetime", int64(sessions.DefaultLimits.Lifetime), "duration",
+		"Lifetime", int64(ui.DefaultSessionLimits.Lifetime), "duration",
 		"the time of such a session after its login", "the session ends",
 	},
 }

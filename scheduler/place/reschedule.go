@@ -1,15 +1,15 @@
 package place
 
-// Package reschedule tells when an allocation that has ended is replaced, by the policy of its group, and
-// which reschedules its successor remembers. It is pure. The memory is in the rows of the allocations: each
-// one has the reschedules before it.
-
 import (
 	"slices"
 	"time"
 
 	"berth/structs"
 )
+
+// This file tells when an allocation that has ended is replaced, by the policy of its group, and which
+// reschedules its successor remembers. It is pure. The memory is in the rows of the allocations: each one has
+// the reschedules before it.
 
 // perNodePolicy is the policy of system jobs, which have no policy field: an allocation comes back to its
 // node without limit, with a growing delay while it keeps failing.

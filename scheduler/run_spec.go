@@ -1,11 +1,5 @@
 package scheduler
 
-// Package change tells what a new version of a job changes for its running tasks.
-//
-// compare.go decides whether a task may run on. The scheduler asks this for each allocation of an older
-// version. One whose tasks may run on gets the new version in place. annotate.go tells the same to a user, in
-// the words of the dialect, before the job is registered.
-
 import (
 	"bytes"
 	"encoding/json"
@@ -13,6 +7,9 @@ import (
 
 	"berth/structs"
 )
+
+// This file decides whether a task may run on under a new version of its job. One whose tasks may run on gets
+// the new version in place. annotate.go tells the same to a user, before the job is registered.
 
 // runSpec holds the parts of a job from which its running tasks were started: all of a group except its
 // count, its constraints and its preferences, and what a node of any version reads anew when it stops or

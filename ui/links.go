@@ -1,6 +1,4 @@
-// Package links leads the addresses of the dialect's page to the views of berth's page. The command line of
-// the dialect prints such addresses, and people keep them.
-package links
+package ui
 
 import (
 	"net/http"
@@ -8,16 +6,19 @@ import (
 	"strings"
 )
 
-// views has the view of one thing by the word that stands before its ID in an address of the dialect.
-var views = map[string]string{
+// This file leads the addresses of the dialect's page to the views of berth's page. The command line of the
+// dialect prints such addresses, and people keep them.
+
+// viewOfWord has the view of one thing by the word that stands before its ID in an address of the dialect.
+var viewOfWord = map[string]string{
 	"jobs":        "job",
 	"allocations": "allocation",
 	"clients":     "node",
 }
 
-// Handle makes a mux redirect these addresses. All paths of the page begin with root.
-func Handle(mux *http.ServeMux, root string) {
-	for word, view := range views {
+// handleLinks makes a mux redirect these addresses. All paths of the page begin with root.
+func handleLinks(mux *http.ServeMux, root string) {
+	for word, view := range viewOfWord {
 		mux.HandleFunc("GET "+root+word+"/{id...}", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, root+pathOf(view, r.PathValue("id"), r.FormValue("namespace")), http.StatusFound)
 		})

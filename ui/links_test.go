@@ -1,4 +1,4 @@
-package links
+package ui
 
 import (
 	"net/http"
@@ -9,7 +9,7 @@ import (
 func TestHandle_LeadsToTheView(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
-	Handle(mux, "/ui/")
+	handleLinks(mux, "/ui/")
 	for path, want := range map[string]string{
 		"/ui/jobs/web":                      "/ui/job?id=web&namespace=default",
 		"/ui/jobs/web?namespace=team":       "/ui/job?id=web&namespace=team",

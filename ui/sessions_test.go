@@ -1,4 +1,4 @@
-package sessions
+package ui
 
 import (
 	"testing"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-var few = Limits{Most: 4, OfToken: 2, Idle: time.Hour, Lifetime: 3 * time.Hour}
+var fewSessions = SessionLimits{Most: 4, OfToken: 2, Idle: time.Hour, Lifetime: 3 * time.Hour}
 
 // known counts the sessions of IDs that there are.
-func known(s *Store, ids ...string) (n int) {
+func known(s *sessionStore, ids ...string) (n int) {
 	for _, id := range ids {
 		if s.Use(id) != nil {
 			n++
@@ -19,8 +19,8 @@ func known(s *Store, ids ...string) (n int) {
 }
 
 func TestStore_EndsASessionAtItsLogout(t *testing.T) {
-	s := New(few, time.Now)
-	id, other := s.Begin(Login{Token: "s.a", Accessor: "a1"}), s.Begin(Login{Token: "s.a"})
+	s := newSessionStore(fewSessions, time.Now)
+	id, other := s.Begin(sessionLogin{Token: "s.a", Accessor: "a1"}), s.Begin(sessionLogin{Token: "s.a"})
 	if len(id) < 26 || id == other {
 		t.Errorf("the IDs are %q and %q; expected 130 random bits each", id, other)
 	}
@@ -41,21 +41,21 @@ func TestStore_EndsASessionAtItsLogout(t *testing.T) {
 
 func TestStore_EndsASessionWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(few, time.Now)
-		id := s.Begin(Login{Token: "s.a"})
+		s := newSessionStore(fewSessions, time.Now)
+		id := s.Begin(sessionLogin{Token: "s.a"})
 		for range 2 {
-			time.Sleep(few.Idle - 1)
+			time.Sleep(fewSessions.Idle - 1)
 			if s.Use(id) == nil {
 				t.Fatal("a request does not begin the idle time anew")
 			}
 		}
-		time.Sleep(few.Idle)
+		time.Sleep(fewSessions.Idle)
 		if s.Use(id) != nil || len(s.all) != 0 {
 			t.Error("an idle session goes on, or is kept")
 		}
-		s.Begin(Login{Token: "s.a"})
-		time.Sleep(few.Idle)
-		last := s.Begin(Login{Token: "s.b"})
+		s.Begin(sessionLogin{Token: "s.a"})
+		time.Sleep(fewSessions.Idle)
+		last := s.Begin(sessionLogin{Token: "s.b"})
 		if len(s.all) != 1 {
 			t.Error("a session that nobody uses again is kept")
 		}
@@ -65,16 +65,16 @@ func TestStore_EndsASessionWithoutRequests(t *testing.T) {
 
 func TestStore_EndsASessionAfterItsLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(few, time.Now)
-		id := s.Begin(Login{Token: "s.a"})
+		s := newSessionStore(fewSessions, time.Now)
+		id := s.Begin(sessionLogin{Token: "s.a"})
 		session := s.Use(id)
 		for range 5 {
-			time.Sleep(few.Lifetime/6 + 1)
+			time.Sleep(fewSessions.Lifetime/6 + 1)
 			if s.Use(id) == nil {
 				t.Fatal("the session ends too early")
 			}
 		}
-		time.Sleep(few.Lifetime / 6)
+		time.Sleep(fewSessions.Lifetime / 6)
 		<-session.Context.Done()
 		if s.Use(id) != nil {
 			t.Error("the session outlives its lifetime")
@@ -84,10 +84,10 @@ func TestStore_EndsASessionAfterItsLifetime(t *testing.T) {
 
 func TestStore_BoundsTheSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(few, time.Now)
+		s := newSessionStore(fewSessions, time.Now)
 		begin := func(token string) string {
 			time.Sleep(time.Second)
-			return s.Begin(Login{Token: token})
+			return s.Begin(sessionLogin{Token: token})
 		}
 		other := begin("s.other")
 		a, b := begin("s.a"), begin("s.a")

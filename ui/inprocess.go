@@ -1,6 +1,4 @@
-// Package inprocess sends requests to an http.Handler of the same process. The page of the agent calls the
-// HTTP API in this way: each request passes all checks and rights of the API, and no connection is opened.
-package inprocess
+package ui
 
 import (
 	"context"
@@ -9,9 +7,9 @@ import (
 	"sync"
 )
 
-// Transport is an http.RoundTripper whose requests a handler answers. A body is streamed: the handler waits
+// inProcess is an http.RoundTripper whose requests a handler answers. A body is streamed: the handler waits
 // until its bytes are read.
-type Transport struct {
+type inProcess struct {
 	Handler http.Handler
 	// From is the request of the browser for which the transport works. The handler sees its host, its address
 	// and its certificate, because rights may depend on them.
@@ -20,7 +18,7 @@ type Transport struct {
 
 // RoundTrip calls the handler in a goroutine. The goroutine ends before the body is closed, or before
 // RoundTrip returns an error. The error is that of the context of the request.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	in := req.Clone(ctx)
 	in.Host = t.From.Host

@@ -1,9 +1,4 @@
-// Package sessions keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
-// session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
-// and with the agent. Sessions are bounded, and one token has few of them. Each login by an auth method makes
-// a token, so whoever can log in often may still end the sessions of others. Only the end by a request, a
-// logout or another login, returns the session: so only then its token can end, too.
-package sessions
+package ui
 
 import (
 	"context"
@@ -13,24 +8,24 @@ import (
 	"time"
 )
 
-// Limits bound the sessions of an agent.
-type Limits struct {
+// SessionLimits bound the sessions of an agent.
+type SessionLimits struct {
 	Most     int           // sessions
 	OfToken  int           // sessions of one token
 	Idle     time.Duration // between two requests
 	Lifetime time.Duration // after the login
 }
 
-// DefaultLimits are those of the page.
-var DefaultLimits = Limits{
+// DefaultSessionLimits are those of the page.
+var DefaultSessionLimits = SessionLimits{
 	Most:     1024,
 	OfToken:  16,
 	Idle:     time.Hour,
 	Lifetime: 12 * time.Hour,
 }
 
-// Login is what a session stands for.
-type Login struct {
+// sessionLogin is what a session stands for.
+type sessionLogin struct {
 	Token string // its secret
 	// Accessor is that of a token that this login has made: whoever ends the session ends the token, too. A
 	// session that ends by itself leaves its token, which has a time of its own. "": the user brought the token,
@@ -38,9 +33,9 @@ type Login struct {
 	Accessor string
 }
 
-// Session is a login of a browser.
-type Session struct {
-	Login
+// userSession is a login of a browser.
+type userSession struct {
+	sessionLogin
 	// Context ends with the session: streams that it has opened end, too.
 	Context context.Context
 
@@ -53,38 +48,43 @@ type key [sha256.Size]byte
 
 func keyOf(id string) key { return sha256.Sum256([]byte(id)) }
 
-// Store has the sessions of an agent. Its methods may be called at the same time.
-type Store struct {
-	limits Limits
+// sessionStore keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
+// session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
+// and with the agent. The sessions are bounded, and one token has few of them. Each login by an auth method
+// makes a token, so whoever can log in often may still end the sessions of others. Only the end by a request,
+// a logout or another login, returns the session: so only then its token can end, too. Its methods may be
+// called at the same time.
+type sessionStore struct {
+	limits SessionLimits
 	now    func() time.Time
 
 	mu  sync.Mutex
-	all map[key]*Session
+	all map[key]*userSession
 }
 
-// New returns a store without sessions. It reads the time from now.
-func New(limits Limits, now func() time.Time) *Store {
-	return &Store{limits: limits, now: now, all: map[key]*Session{}}
+// newSessionStore returns a store without sessions. It reads the time from now.
+func newSessionStore(limits SessionLimits, now func() time.Time) *sessionStore {
+	return &sessionStore{limits: limits, now: now, all: map[key]*userSession{}}
 }
 
 // Begin begins a session and returns its ID. Where there are too many, the one of the same token, or else of
 // any token, that was not used for the longest time ends.
-func (s *Store) Begin(l Login) (id string) {
+func (s *sessionStore) Begin(l sessionLogin) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	s.sweep()
-	s.thin(s.limits.OfToken, func(other *Session) bool { return other.Token == l.Token })
-	s.thin(s.limits.Most, func(*Session) bool { return true })
+	s.thin(s.limits.OfToken, func(other *userSession) bool { return other.Token == l.Token })
+	s.thin(s.limits.Most, func(*userSession) bool { return true })
 	id = rand.Text()
-	begun := &Session{Login: l, used: s.now()}
+	begun := &userSession{sessionLogin: l, used: s.now()}
 	begun.Context, begun.end = context.WithTimeout(context.Background(), s.limits.Lifetime)
 	s.all[keyOf(id)] = begun
 	return id
 }
 
 // Use returns the session with an ID, and begins its idle time anew. It is nil if there is none.
-func (s *Store) Use(id string) *Session {
+func (s *sessionStore) Use(id string) *userSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -98,7 +98,7 @@ func (s *Store) Use(id string) *Session {
 }
 
 // End ends the session with an ID and returns it. It is nil if there is none.
-func (s *Store) End(id string) *Session {
+func (s *sessionStore) End(id string) *userSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -108,11 +108,11 @@ func (s *Store) End(id string) *Session {
 }
 
 // over reports whether a session has ended by itself.
-func (s *Store) over(x *Session) bool {
+func (s *sessionStore) over(x *userSession) bool {
 	return x.Context.Err() != nil || s.now().Sub(x.used) >= s.limits.Idle
 }
 
-func (s *Store) remove(k key) {
+func (s *sessionStore) remove(k key) {
 	found := s.all[k]
 	if found != nil {
 		found.end()
@@ -121,7 +121,7 @@ func (s *Store) remove(k key) {
 }
 
 // sweep removes the sessions that have ended by themselves.
-func (s *Store) sweep() {
+func (s *sessionStore) sweep() {
 	for k, x := range s.all {
 		if s.over(x) {
 			s.remove(k)
@@ -130,7 +130,7 @@ func (s *Store) sweep() {
 }
 
 // thin makes a place among the sessions of a kind, of which there are at most some.
-func (s *Store) thin(most int, of func(*Session) bool) {
+func (s *sessionStore) thin(most int, of func(*userSession) bool) {
 	count := 0
 	var oldest key
 	for k, x := range s.all {

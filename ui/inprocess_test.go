@@ -1,4 +1,4 @@
-package inprocess
+package ui
 
 import (
 	"context"
@@ -9,18 +9,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // send sends a request to a handler on behalf of a browser.
-func send(t *testing.T, h http.HandlerFunc, body io.Reader) (*http.Response, error) {
+func sendInProcess(t *testing.T, h http.HandlerFunc, body io.Reader) (*http.Response, error) {
 	t.Helper()
 	from := httptest.NewRequest(http.MethodGet, "https://agent.example/ui/", nil)
 	from.TLS = &tls.ConnectionState{ServerName: "agent.example"}
-	c := &http.Client{Transport: &Transport{Handler: h, From: from}}
+	c := &http.Client{Transport: &inProcess{Handler: h, From: from}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/v1/jobs?a=b", body)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +25,7 @@ func send(t *testing.T, h http.HandlerFunc, body io.Reader) (*http.Response, err
 }
 
 func TestTransport_GivesTheHandlerTheCallerOfTheBrowser(t *testing.T) {
-	resp, err := send(t, func(w http.ResponseWriter, r *http.Request) {
+	resp, err := sendInProcess(t, func(w http.ResponseWriter, r *http.Request) {
 		got, _ := io.ReadAll(r.Body)
 		if r.Host != "agent.example" || r.RemoteAddr == "" || r.TLS == nil || r.TLS.ServerName != "agent.example" ||
 			r.RequestURI != "/v1/jobs?a=b" || string(got) != "the body" {
@@ -52,7 +48,7 @@ func TestTransport_GivesTheHandlerTheCallerOfTheBrowser(t *testing.T) {
 }
 
 func TestTransport_AnswersWithoutABody(t *testing.T) {
-	resp, err := send(t, func(http.ResponseWriter, *http.Request) {}, nil)
+	resp, err := sendInProcess(t, func(http.ResponseWriter, *http.Request) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +62,7 @@ func TestTransport_AnswersWithoutABody(t *testing.T) {
 // A handler that panics with http.ErrAbortHandler wants its answer to be cut: the caller must not take a part
 // for the whole.
 func TestTransport_BreaksOffWhenTheHandlerPanics(t *testing.T) {
-	resp, err := send(t, func(w http.ResponseWriter, _ *http.Request) {
+	resp, err := sendInProcess(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "part")
 		panic(http.ErrAbortHandler)
 	}, nil)
@@ -79,7 +75,7 @@ func TestTransport_BreaksOffWhenTheHandlerPanics(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 
-	resp, err = send(t, func(http.ResponseWriter, *http.Request) { panic("fault") }, nil)
+	resp, err = sendInProcess(t, func(http.ResponseWriter, *http.Request) { panic("fault") }, nil)
 	if err != nil || resp.StatusCode != http.StatusInternalServerError {
 		t.Fatalf("got %v, %v", resp, err)
 	}
@@ -89,7 +85,7 @@ func TestTransport_BreaksOffWhenTheHandlerPanics(t *testing.T) {
 // The handler writes without an end. Its writes fail when the caller closes the body, and Close waits for it.
 func TestTransport_CloseEndsTheHandler(t *testing.T) {
 	ended := false
-	resp, err := send(t, func(w http.ResponseWriter, r *http.Request) {
+	resp, err := sendInProcess(t, func(w http.ResponseWriter, r *http.Request) {
 		for {
 			_, err := io.WriteString(w, "line\n")
 			if err != nil {
@@ -122,7 +118,7 @@ func TestTransport_EndsWithItsContext(t *testing.T) {
 		ended = true
 	})
 	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
-	resp, err := (&Transport{Handler: h, From: req}).RoundTrip(req)
+	resp, err := (&inProcess{Handler: h, From: req}).RoundTrip(req)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
