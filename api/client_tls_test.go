@@ -18,6 +18,7 @@ import (
 	"berth/api/transport"
 	"berth/internal/pki"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // overTLS serves the handler of a server to clients with a certificate, and returns the settings of one.
@@ -25,19 +26,19 @@ func overTLS(t *testing.T, s *server) (address string, settings transport.TLS) {
 	t.Helper()
 	now, dir := time.Now(), t.TempDir()
 	authority, err := pki.NewAuthority("global", now, time.Hour)
-	must(t, err)
+	kit.Must(t, err)
 	issue := func(role pki.Role) (certPEM, keyPEM []byte) {
 		certPEM, keyPEM, err := authority.Issue(pki.Request{
 			Identity: pki.Identity{Region: "global", Role: role, ID: "x"},
 			From:     now,
 			Life:     time.Minute,
 		})
-		must(t, err)
+		kit.Must(t, err)
 		return certPEM, keyPEM
 	}
 
 	pair, err := tls.X509KeyPair(issue(pki.RoleServer))
-	must(t, err)
+	kit.Must(t, err)
 	secure := httptest.NewUnstartedServer(s.Config.Handler)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.TLS = &tls.Config{
@@ -52,7 +53,7 @@ func overTLS(t *testing.T, s *server) (address string, settings transport.TLS) {
 
 	write := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, b, 0o600))
+		kit.Must(t, os.WriteFile(path, b, 0o600))
 		return path
 	}
 	certPEM, keyPEM := issue(pki.RoleOperator)

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/internal/logfile"
+	"berth/test/kit"
 )
 
 // TestFiles_NameNoPathOfTheHost: the task puts something else in the place of each directory, and the users
@@ -18,12 +19,12 @@ import (
 func TestFiles_NameNoPathOfTheHost(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string){
 		"nothing": func(*testing.T, string) {},
-		"a file":  func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("x"), 0o600)) },
-		"a link":  func(t *testing.T, path string) { must(t, os.Symlink(t.TempDir(), path)) },
-		"a loop":  func(t *testing.T, path string) { must(t, os.Symlink(path, path)) },
-		"a pipe":  func(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o600)) },
+		"a file":  func(t *testing.T, path string) { kit.Must(t, os.WriteFile(path, []byte("x"), 0o600)) },
+		"a link":  func(t *testing.T, path string) { kit.Must(t, os.Symlink(t.TempDir(), path)) },
+		"a loop":  func(t *testing.T, path string) { kit.Must(t, os.Symlink(path, path)) },
+		"a pipe":  func(t *testing.T, path string) { kit.Must(t, unix.Mkfifo(path, 0o600)) },
 		"a socket": func(t *testing.T, path string) {
-			must(t, unix.Mknod(path, unix.S_IFSOCK|0o600, 0))
+			kit.Must(t, unix.Mknod(path, unix.S_IFSOCK|0o600, 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,12 +35,12 @@ func TestFiles_NameNoPathOfTheHost(t *testing.T) {
 			s.agent.Logs = func(string, string, string) (string, error) { return filepath.Join(dir, "logs"), nil }
 			replace(t, dir)
 			checkReplaced(t, s, host)
-			must(t, os.RemoveAll(dir))
-			must(t, os.Mkdir(dir, 0o755))
+			kit.Must(t, os.RemoveAll(dir))
+			kit.Must(t, os.Mkdir(dir, 0o755))
 			replace(t, filepath.Join(dir, "logs"))
 			checkReplaced(t, s, host)
-			must(t, os.RemoveAll(filepath.Join(dir, "logs")))
-			must(t, os.Mkdir(filepath.Join(dir, "logs"), 0o755))
+			kit.Must(t, os.RemoveAll(filepath.Join(dir, "logs")))
+			kit.Must(t, os.Mkdir(filepath.Join(dir, "logs"), 0o755))
 			replace(t, filepath.Join(dir, "logs", logfile.Name("t", "stdout", 0)))
 			checkReplaced(t, s, host)
 		})
@@ -73,8 +74,8 @@ func checkReplaced(t *testing.T, s *server, host string) {
 func TestLogs_OfAReplacedDirectoryAreNotFound(t *testing.T) {
 	s := newServer(t)
 	dir := writeLogs(t, s, "one\n")
-	must(t, os.Rename(dir, dir+".old"))
-	must(t, os.Symlink(dir+".old", dir))
+	kit.Must(t, os.Rename(dir, dir+".old"))
+	kit.Must(t, os.Symlink(dir+".old", dir))
 	resp, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
 	if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "the task put something else in its place") {
 		t.Errorf("got %d %q", resp.StatusCode, body)

@@ -21,6 +21,7 @@ import (
 	"berth/api/apitest"
 	"berth/internal/allocdir"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // writeFiles lets the server's agent have the files of the allocation "here" until ended is closed.
@@ -33,8 +34,8 @@ func writeFiles(t testing.TB, agent *apitest.Agent) (dir string, ended chan stru
 		"web/secrets/token": "SECRET",
 	} {
 		path = filepath.Join(dir, path)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		kit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		kit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	agent.Files = func(allocID string) (api.Dir, error) {
 		if allocID != "here" {
@@ -43,13 +44,6 @@ func writeFiles(t testing.TB, agent *apitest.Agent) (dir string, ended chan stru
 		return api.Dir{Path: dir, Ended: ended}, nil
 	}
 	return dir, ended
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestFiles_Requests(t *testing.T) {
@@ -152,7 +146,7 @@ func (f *frames) next() api.Frame {
 	f.t.Helper()
 	for {
 		var frame api.Frame
-		must(f.t, f.dec.Decode(&frame))
+		kit.Must(f.t, f.dec.Decode(&frame))
 		if len(frame.Data) > 0 || frame.FileEvent != "" {
 			return frame
 		}
@@ -164,7 +158,7 @@ func TestFiles_FollowAFileInFrames(t *testing.T) {
 	dir, ended := writeFiles(t, s.agent)
 	path := filepath.Join(dir, "alloc/data/f")
 	resp, err := http.Get(s.URL + "/v1/client/fs/stream/here?path=alloc/data/f&offset=8")
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	in := &frames{t, json.NewDecoder(resp.Body)}
 	check := func(data, event string, offset int64) {
@@ -175,9 +169,9 @@ func TestFiles_FollowAFileInFrames(t *testing.T) {
 		}
 	}
 	check("three\n", "", 14)
-	must(t, os.Truncate(path, 0))
+	kit.Must(t, os.Truncate(path, 0))
 	check("", allocdir.Truncated, 0)
-	must(t, os.WriteFile(path, []byte("four"), 0o600))
+	kit.Must(t, os.WriteFile(path, []byte("four"), 0o600))
 	check("four", "", 4)
 	close(ended)
 	if _, err := io.ReadAll(io.MultiReader(in.dec.Buffered(), resp.Body)); err != nil {
@@ -189,9 +183,9 @@ func TestFiles_FollowerSeesADeletedFile(t *testing.T) {
 	s := newServer(t)
 	dir, _ := writeFiles(t, s.agent)
 	resp, err := http.Get(s.URL + "/v1/client/fs/stream/here?path=alloc/data/f&origin=end")
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	must(t, os.Remove(filepath.Join(dir, "alloc/data/f")))
+	kit.Must(t, os.Remove(filepath.Join(dir, "alloc/data/f")))
 	in := &frames{t, json.NewDecoder(resp.Body)}
 	if f := in.next(); f.FileEvent != allocdir.Deleted || f.Offset != 14 {
 		t.Errorf("got %+v", f)
@@ -206,14 +200,14 @@ func TestFiles_FaultEndsTheConnection(t *testing.T) {
 	s := newServer(t)
 	dir, _ := writeFiles(t, s.agent)
 	resp, err := http.Get(s.URL + "/v1/client/fs/stream/here?path=alloc/data/f&plain=true")
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	in := bufio.NewReader(resp.Body)
 	if _, err := in.ReadString('t'); err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.Remove(filepath.Join(dir, "alloc/data/f")))
-	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "alloc/data/f")))
+	kit.Must(t, os.Remove(filepath.Join(dir, "alloc/data/f")))
+	kit.Must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "alloc/data/f")))
 	rest, err := io.ReadAll(in)
 	if err == nil || strings.Contains(string(rest), "root:") {
 		t.Errorf("got %q, %v; want an error", rest, err)
@@ -224,7 +218,7 @@ func TestFiles_FaultEndsTheConnection(t *testing.T) {
 func TestFiles_SlowReaderIsDropped(t *testing.T) {
 	agent := newAgent()
 	dir, _ := writeFiles(t, agent)
-	must(t, os.Truncate(filepath.Join(dir, "alloc/data/f"), 1<<30))
+	kit.Must(t, os.Truncate(filepath.Join(dir, "alloc/data/f"), 1<<30))
 	served := make(chan struct{}, 2)
 	h := api.NewHandler(api.Config{
 		Caller:      &apitest.Caller{},
@@ -263,7 +257,7 @@ func TestFiles_StreamsAreBounded(t *testing.T) {
 		d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		tr := &http.Transport{DialContext: d.DialContext}
 		resp, err := (&http.Client{Transport: tr}).Get(s.URL + "/v1/client/fs/stream/here?path=alloc/data/f")
-		must(t, err)
+		kit.Must(t, err)
 		return resp.StatusCode, func() { _ = resp.Body.Close() }
 	}
 	var ends []func()
@@ -317,10 +311,10 @@ func TestFiles_ClientCalls(t *testing.T) {
 	}
 	read := func(r io.ReadCloser, err error) string {
 		t.Helper()
-		must(t, err)
+		kit.Must(t, err)
 		defer func() { _ = r.Close() }()
 		b, err := io.ReadAll(r)
-		must(t, err)
+		kit.Must(t, err)
 		return string(b)
 	}
 	const path = "alloc/data/f"
@@ -346,9 +340,9 @@ func TestFiles_LeakNothingWhileATaskSwapsFiles(t *testing.T) {
 	s := newServer(t)
 	dir, _ := writeFiles(t, s.agent)
 	host := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(host, "f"), []byte("SECRET"), 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(host, "f"), []byte("SECRET"), 0o600))
 	link := filepath.Join(dir, "alloc/link")
-	must(t, os.Symlink(host, link))
+	kit.Must(t, os.Symlink(host, link))
 	stop := make(chan struct{})
 	stopped := make(chan error)
 	go func() {
@@ -382,7 +376,7 @@ func TestFiles_LeakNothingWhileATaskSwapsFiles(t *testing.T) {
 		}
 	}
 	close(stop)
-	must(t, <-stopped)
+	kit.Must(t, <-stopped)
 	if statuses[200] == 0 || statuses[403] == 0 || statuses[200]+statuses[403] != 400*len(targets) {
 		t.Errorf("the swaps and the requests did not meet: %v", statuses)
 	}
@@ -395,9 +389,9 @@ func FuzzFiles(f *testing.F) {
 	dir, ended := writeFiles(f, agent)
 	close(ended)
 	host := f.TempDir()
-	must(f, os.WriteFile(filepath.Join(host, "passwd"), []byte("SECRET"), 0o600))
-	must(f, os.Symlink(host, filepath.Join(dir, "alloc/out")))
-	must(f, os.Symlink("../web/secrets", filepath.Join(dir, "alloc/in")))
+	kit.Must(f, os.WriteFile(filepath.Join(host, "passwd"), []byte("SECRET"), 0o600))
+	kit.Must(f, os.Symlink(host, filepath.Join(dir, "alloc/out")))
+	kit.Must(f, os.Symlink("../web/secrets", filepath.Join(dir, "alloc/in")))
 	h := api.NewHandler(api.Config{
 		Caller: &apitest.Caller{},
 		Agent:  agent,

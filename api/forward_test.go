@@ -17,6 +17,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 // nodeRequest is a request to the agent of a node.
@@ -240,7 +241,7 @@ func TestNodeRoutes_NameTheNodeThatCannotBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := l.Addr().String()
-	must(t, l.Close())
+	kit.Must(t, l.Close())
 	for _, c := range []struct {
 		node   structs.Node
 		status int
@@ -348,12 +349,12 @@ func TestNodeRoutes_NameTheCallerOfAStream(t *testing.T) {
 	callerOf := func(token string) string {
 		t.Helper()
 		req, err := http.NewRequest(http.MethodGet, near.URL+"/v1/client/fs/stream/here?path=alloc/data/f", nil)
-		must(t, err)
+		kit.Must(t, err)
 		req.Header.Set(api.HeaderStreamCaller, "root")
 		req.Header.Set("X-Berth-Token", token)
 		resp, err := http.DefaultClient.Do(req)
-		must(t, err)
-		must(t, resp.Body.Close())
+		kit.Must(t, err)
+		kit.Must(t, resp.Body.Close())
 		return <-named
 	}
 

@@ -6,14 +6,9 @@ import (
 	"slices"
 	"testing"
 	"time"
-)
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"berth/test/kit"
+)
 
 // Two rotations at one time have names of their own, and files that only look alike are left alone.
 func TestPrune_LeavesTheNewestAndOtherFiles(t *testing.T) {
@@ -21,15 +16,15 @@ func TestPrune_LeavesTheNewestAndOtherFiles(t *testing.T) {
 	path := filepath.Join(dir, "a.log")
 	at := time.Date(2026, 11, 28, 17, 15, 0, 0, time.UTC)
 	for range 3 {
-		must(t, os.WriteFile(path, nil, 0o600))
-		must(t, RotateFile(path, at))
+		kit.Must(t, os.WriteFile(path, nil, 0o600))
+		kit.Must(t, RotateFile(path, at))
 	}
 	other := filepath.Join(dir, "ab-20260101T000000.000000000Z.log")
-	must(t, os.WriteFile(other, nil, 0o600))
+	kit.Must(t, os.WriteFile(other, nil, 0o600))
 	folder := filepath.Join(dir, "a-20260101T000000.000000000Z.log")
-	must(t, os.Mkdir(folder, 0o700))
+	kit.Must(t, os.Mkdir(folder, 0o700))
 
-	must(t, PruneRotated(path, 2))
+	kit.Must(t, PruneRotated(path, 2))
 	got, err := RotatedFiles(path)
 	want := []string{
 		filepath.Join(dir, "a-20261128T171500.000000001Z.log"),
@@ -40,6 +35,6 @@ func TestPrune_LeavesTheNewestAndOtherFiles(t *testing.T) {
 	}
 	for _, path := range []string{other, folder} {
 		_, err := os.Stat(path)
-		must(t, err)
+		kit.Must(t, err)
 	}
 }

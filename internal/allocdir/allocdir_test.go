@@ -39,24 +39,24 @@ func newFixture(t *testing.T) *fixture {
 	base := t.TempDir()
 	fx := &fixture{t: t, root: filepath.Join(base, "a1"), host: filepath.Join(base, "host")}
 	for _, dir := range []string{fx.host, fx.at("alloc/logs"), fx.at("web/local/sub"), fx.at("web/secrets")} {
-		must(t, os.MkdirAll(dir, 0o755))
+		kit.Must(t, os.MkdirAll(dir, 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(fx.host, "passwd"), []byte(secret), 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(fx.host, "passwd"), []byte(secret), 0o600))
 	fx.write("web/secrets/token", secret)
 	fx.write("web/local/file", "text\n")
 	fx.write("web/local/sub/page.html", "<p>")
-	must(t, os.Symlink("file", fx.at("web/local/link")))
-	must(t, os.Symlink("../secrets/token", fx.at("web/local/to-secret")))
-	must(t, os.Symlink("../secrets", fx.at("web/local/to-secrets")))
-	must(t, os.Symlink(filepath.Join(fx.host, "passwd"), fx.at("web/local/absolute")))
-	must(t, os.Symlink("../../../host/passwd", fx.at("web/local/relative")))
-	must(t, os.Symlink("../../../host", fx.at("web/local/outside")))
-	must(t, os.Symlink("loop", fx.at("web/local/loop")))
-	must(t, os.Symlink("/proc/self/root", fx.at("web/local/magic")))
-	must(t, unix.Mkfifo(fx.at("web/local/pipe"), 0o600))
+	kit.Must(t, os.Symlink("file", fx.at("web/local/link")))
+	kit.Must(t, os.Symlink("../secrets/token", fx.at("web/local/to-secret")))
+	kit.Must(t, os.Symlink("../secrets", fx.at("web/local/to-secrets")))
+	kit.Must(t, os.Symlink(filepath.Join(fx.host, "passwd"), fx.at("web/local/absolute")))
+	kit.Must(t, os.Symlink("../../../host/passwd", fx.at("web/local/relative")))
+	kit.Must(t, os.Symlink("../../../host", fx.at("web/local/outside")))
+	kit.Must(t, os.Symlink("loop", fx.at("web/local/loop")))
+	kit.Must(t, os.Symlink("/proc/self/root", fx.at("web/local/magic")))
+	kit.Must(t, unix.Mkfifo(fx.at("web/local/pipe"), 0o600))
 	dir, err := Open(fx.root)
-	must(t, err)
-	t.Cleanup(func() { must(t, dir.Close()) })
+	kit.Must(t, err)
+	t.Cleanup(func() { kit.Must(t, dir.Close()) })
 	fx.dir = dir
 	return fx
 }
@@ -65,14 +65,7 @@ func (fx *fixture) at(path string) string { return filepath.Join(fx.root, path) 
 
 func (fx *fixture) write(path, text string) {
 	fx.t.Helper()
-	must(fx.t, os.WriteFile(fx.at(path), []byte(text), 0o600))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.Must(fx.t, os.WriteFile(fx.at(path), []byte(text), 0o600))
 }
 
 // read returns the content of a file, or the error of its opening.
@@ -140,7 +133,7 @@ func TestOpen_WithoutADirectory(t *testing.T) {
 		t.Errorf("got %v, want not-found", err)
 	}
 	link := filepath.Join(fx.host, "a2")
-	must(t, os.Symlink(fx.root, link))
+	kit.Must(t, os.Symlink(fx.root, link))
 	if _, err := Open(link); err == nil {
 		t.Error("a link in place of the directory of an allocation is followed")
 	}
@@ -158,7 +151,7 @@ func line(f *nodecalls.AllocFileInfo) string {
 func TestList_DescribesFiles(t *testing.T) {
 	fx := newFixture(t)
 	files, err := fx.dir.List("/web/local")
-	must(t, err)
+	kit.Must(t, err)
 	var got []string
 	for _, f := range files {
 		if f.ModTime.IsZero() || f.IsDir != (f.FileMode[0] == 'd') {
@@ -199,7 +192,7 @@ func TestList_DescribesFiles(t *testing.T) {
 func TestList_IsBounded(t *testing.T) {
 	fx := newFixture(t)
 	for i := range structs.MaxFilesListed + 1 {
-		must(t, os.Mkdir(fx.at("alloc/logs/"+string(rune('a'+i%26))+structs.FormatBytes(int64(i))), 0o700))
+		kit.Must(t, os.Mkdir(fx.at("alloc/logs/"+string(rune('a'+i%26))+structs.FormatBytes(int64(i))), 0o700))
 	}
 	_, err := fx.dir.List("alloc/logs")
 	if !structs.IsKind(err, structs.KindPrecondition) {
@@ -236,7 +229,7 @@ func TestStat_DescribesOneFile(t *testing.T) {
 func TestFile_IsFoundWithoutAnOpen(t *testing.T) {
 	fx := newFixture(t)
 	reader, err := unix.Open(fx.at("web/local/pipe"), unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	must(t, err)
+	kit.Must(t, err)
 	defer unix.Close(reader)
 	if _, err := fx.read("web/local/pipe"); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a pipe with a reader: got %v, want invalid", err)
@@ -256,14 +249,14 @@ func TestFile_IsNotReadThroughAMount(t *testing.T) {
 		t.Log("a mount needs root: this part is not tested")
 		return
 	}
-	must(t, err)
-	t.Cleanup(func() { must(t, unix.Unmount(fx.at("web/local/sub"), 0)) })
+	kit.Must(t, err)
+	t.Cleanup(func() { kit.Must(t, unix.Unmount(fx.at("web/local/sub"), 0)) })
 	fx.write("web/local/sub/inner", secret)
 	if got, err := fx.read("web/local/sub/inner"); !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("got %q, %v, want denied", got, err)
 	}
 	files, err := fx.dir.List("web/local")
-	must(t, err)
+	kit.Must(t, err)
 	for _, f := range files {
 		if f.Name == "sub" && line(f) != "d--------- sub " {
 			t.Errorf("the mount is %q", line(f))
@@ -280,8 +273,8 @@ func TestSecrets_AreAsHiddenInAMount(t *testing.T) {
 		t.Log("a mount needs root: this part is not tested")
 		return
 	}
-	must(t, err)
-	t.Cleanup(func() { must(t, unix.Unmount(fx.at("web/secrets"), 0)) })
+	kit.Must(t, err)
+	t.Cleanup(func() { kit.Must(t, unix.Unmount(fx.at("web/secrets"), 0)) })
 	fx.write("web/secrets/token", secret)
 	for path, text := range map[string]string{
 		"web/secrets":                "among the secrets",
@@ -301,9 +294,9 @@ func TestSecrets_AreAsHiddenInAMount(t *testing.T) {
 		}
 	}
 	f, err := fx.dir.Stat("web/secrets")
-	must(t, err)
+	kit.Must(t, err)
 	files, err := fx.dir.List("web")
-	must(t, err)
+	kit.Must(t, err)
 	for _, f := range append(files, f) {
 		if f.Name == "secrets" && line(f) != "drwx--x--x secrets " {
 			t.Errorf("the directory of the secrets is %q", line(f))
@@ -318,7 +311,7 @@ func TestSecrets_AreAsHiddenInAMount(t *testing.T) {
 // directory of the host while a user lists, describes and reads 10,000 times.
 func TestDir_LeaksNothingWhileATaskSwapsFiles(t *testing.T) {
 	fx := newFixture(t)
-	must(t, os.Mkdir(fx.at("web/local/inside"), 0o755))
+	kit.Must(t, os.Mkdir(fx.at("web/local/inside"), 0o755))
 	fx.write("web/local/inside/passwd", "of the task")
 	stop := make(chan struct{})
 	swapped := make(chan int)
@@ -326,7 +319,7 @@ func TestDir_LeaksNothingWhileATaskSwapsFiles(t *testing.T) {
 		n := 0
 		for ; !isClosed(stop); n++ {
 			for _, link := range []string{"outside", "to-secrets"} {
-				must(t, unix.Renameat2(unix.AT_FDCWD, fx.at("web/local/inside"),
+				kit.Must(t, unix.Renameat2(unix.AT_FDCWD, fx.at("web/local/inside"),
 					unix.AT_FDCWD, fx.at("web/local/"+link), unix.RENAME_EXCHANGE))
 			}
 		}

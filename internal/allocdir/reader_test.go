@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // start opens a reader that the test closes.
 func (fx *fixture) start(ctx context.Context, o Options) *Reader {
 	fx.t.Helper()
 	r, err := fx.dir.Read(ctx, o)
-	must(fx.t, err)
-	fx.t.Cleanup(func() { must(fx.t, r.Close()) })
+	kit.Must(fx.t, err)
+	fx.t.Cleanup(func() { kit.Must(fx.t, r.Close()) })
 	return r
 }
 
@@ -75,9 +76,9 @@ func TestReader_BeginsAtItsPlace(t *testing.T) {
 func appendTo(t *testing.T, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	kit.Must(t, err)
 	_, err = f.WriteString(text)
-	must(t, errors.Join(err, f.Close()))
+	kit.Must(t, errors.Join(err, f.Close()))
 }
 
 func TestReader_FollowsGrowthTruncationAndRotation(t *testing.T) {
@@ -88,17 +89,17 @@ func TestReader_FollowsGrowthTruncationAndRotation(t *testing.T) {
 	want(t, r, "one")
 	appendTo(t, path, "two")
 	want(t, r, "two")
-	must(t, os.Truncate(path, 0))
+	kit.Must(t, os.Truncate(path, 0))
 	want(t, r, Truncated)
 	appendTo(t, path, "three")
 	want(t, r, "three")
 	// The writer has the old file open and writes to it after the rename.
-	must(t, os.Rename(path, path+".1"))
+	kit.Must(t, os.Rename(path, path+".1"))
 	appendTo(t, path+".1", "four")
 	want(t, r, "four")
 	fx.write("alloc/f", "five")
 	want(t, r, Truncated+"five")
-	must(t, os.Remove(path))
+	kit.Must(t, os.Remove(path))
 	want(t, r, Deleted)
 	wantEnd(t, r)
 	wantEnd(t, r)
@@ -120,7 +121,7 @@ func TestReader_ReadsTheRestOfARotatedFile(t *testing.T) {
 	fx.write("alloc/f", "one")
 	r := fx.start(t.Context(), Options{Path: "alloc/f", Follow: true})
 	want(t, r, "one")
-	must(t, os.Rename(path, path+".1"))
+	kit.Must(t, os.Rename(path, path+".1"))
 	fx.write("alloc/f", "new")
 	look(t, r)
 	appendTo(t, path+".1", "rest")
@@ -134,13 +135,13 @@ func TestReader_WaitsForTheNextFileOfARotation(t *testing.T) {
 	fx.write("alloc/f", "one")
 	r := fx.start(t.Context(), Options{Path: "alloc/f", Follow: true})
 	want(t, r, "one")
-	must(t, os.Rename(path, path+".1"))
+	kit.Must(t, os.Rename(path, path+".1"))
 	for range misses - 1 {
 		look(t, r)
 	}
 	fx.write("alloc/f", "new")
 	want(t, r, Truncated+"new")
-	must(t, os.Remove(path))
+	kit.Must(t, os.Remove(path))
 	for range misses - 1 {
 		look(t, r) // the looks before do not count
 	}
@@ -152,7 +153,7 @@ func TestReader_StopsAtALinkInPlaceOfItsFile(t *testing.T) {
 	fx.write("alloc/f", "one")
 	r := fx.start(t.Context(), Options{Path: "alloc/f", Follow: true})
 	want(t, r, "one")
-	must(t, os.Rename(fx.at("web/local/absolute"), fx.at("alloc/f")))
+	kit.Must(t, os.Rename(fx.at("web/local/absolute"), fx.at("alloc/f")))
 	for {
 		part, err := r.Next(make([]byte, 100))
 		if strings.Contains(string(part.Data), "SECRET") {
@@ -181,7 +182,7 @@ func TestReader_EndsWithTheAllocation(t *testing.T) {
 		ended := make(chan struct{})
 		fx.write("alloc/f", "one")
 		r, err := fx.dir.Read(t.Context(), Options{Path: "alloc/f", Follow: true, Ended: ended})
-		must(t, err)
+		kit.Must(t, err)
 		var writer sync.WaitGroup
 		writer.Go(func() {
 			appendTo(t, fx.at("alloc/f"), "last")
@@ -190,7 +191,7 @@ func TestReader_EndsWithTheAllocation(t *testing.T) {
 		want(t, r, "onelast")
 		wantEnd(t, r)
 		writer.Wait()
-		must(t, r.Close())
+		kit.Must(t, r.Close())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r = fx.start(ctx, Options{Path: "alloc/f", Follow: true, FromEnd: true})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/conf"
+	"berth/test/kit"
 )
 
 func decode(t *testing.T, text string) (Config, error) {
@@ -42,8 +43,8 @@ filter "stages" {
 }
 sink "Out-2" { type = "stdout" }
 sink "out_3" { type = "syslog" }`)
-	must(t, err)
-	must(t, c.Validate())
+	kit.Must(t, err)
+	kit.Must(t, c.Validate())
 	want := Sink{
 		Name: "audit", Type: "file", DeliveryGuarantee: "best-effort", Format: "json", Path: "/var/log/audit.log",
 		Mode: "0640", RotateBytes: 1000000, RotateDuration: time.Hour, RotateMaxFiles: 10,
@@ -56,8 +57,8 @@ sink "out_3" { type = "syslog" }`)
 
 func TestConfig_HasADefaultSink(t *testing.T) {
 	c, err := decode(t, "enabled = true")
-	must(t, err)
-	must(t, c.Validate())
+	kit.Must(t, err)
+	kit.Must(t, c.Validate())
 	want := Sink{
 		Name: "audit", Type: "file", DeliveryGuarantee: "enforced", Format: "json", Path: "/data/audit/audit.log",
 		Mode: "0600", RotateDuration: 24 * time.Hour,
@@ -66,7 +67,7 @@ func TestConfig_HasADefaultSink(t *testing.T) {
 		t.Errorf("got %+v", c.Sinks)
 	}
 	off, err := decode(t, "")
-	must(t, err)
+	kit.Must(t, err)
 	if len(off.Sinks) != 0 || off.Validate() != nil {
 		t.Errorf("without enabled: got %+v", off.Sinks)
 	}
@@ -109,7 +110,7 @@ func TestConfig_NamesItsFaults(t *testing.T) {
 		filter(`stages = ["*"` + strings.Repeat(`, "*"`, 64) + `]`): `entries of a list of filter f`,
 	} {
 		c, err := decode(t, text)
-		must(t, err)
+		kit.Must(t, err)
 		err = c.Validate()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
@@ -131,8 +132,8 @@ sink "old" {
   rotate_duration = "87600h"
 }
 filter "f" { endpoints = ["`+strings.Repeat("x", 1024)+`"] }`)
-	must(t, err)
-	must(t, c.Validate())
+	kit.Must(t, err)
+	kit.Must(t, c.Validate())
 }
 
 func TestConfig_NamesAreShortAndPlain(t *testing.T) {

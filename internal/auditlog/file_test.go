@@ -17,8 +17,8 @@ import (
 
 func TestFile_IsOfItsOwnerAlone(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.Mkdir(w.path(""), 0o755))
-	must(t, os.WriteFile(w.path("audit.log"), nil, 0o644))
+	kit.Must(t, os.Mkdir(w.path(""), 0o755))
+	kit.Must(t, os.WriteFile(w.path("audit.log"), nil, 0o644))
 	w.change(w.open(), "x")
 	info, err := os.Stat(w.path("audit.log"))
 	if err != nil || info.Mode() != 0o600 {
@@ -46,7 +46,7 @@ func TestFile_IsFoundAgain(t *testing.T) {
 		kept string // has the first line after that
 	}{
 		"renamed, with another in its place": {func(w *world) error {
-			must(t, os.Rename(w.path("audit.log"), w.path("by-hand")))
+			kit.Must(t, os.Rename(w.path("audit.log"), w.path("by-hand")))
 			return os.WriteFile(w.path("audit.log"), nil, 0o600)
 		}, "by-hand"},
 		"deleted":            {func(w *world) error { return os.Remove(w.path("audit.log")) }, ""},
@@ -59,10 +59,10 @@ func TestFile_IsFoundAgain(t *testing.T) {
 		w := newWorld(t)
 		l := w.open()
 		w.change(l, "first")
-		must(t, c.take(w))
+		kit.Must(t, c.take(w))
 		want := "secondr secondc"
 		if name == "replaced" {
-			must(t, os.Rename(w.path("new"), w.path("audit.log")))
+			kit.Must(t, os.Rename(w.path("new"), w.path("audit.log")))
 		}
 		w.change(l, "second")
 		if got := w.lines(w.path("audit.log")); got != want {
@@ -84,13 +84,13 @@ func TestFile_DeletedDuringAWriteIsMadeAnew(t *testing.T) {
 		f.now = w.time
 		return w.time()
 	}
-	must(t, f.prepare())
+	kit.Must(t, f.prepare())
 	f.now = func() time.Time {
-		must(t, os.Remove(w.path("audit.log")))
+		kit.Must(t, os.Remove(w.path("audit.log")))
 		f.now = w.time
 		return w.time()
 	}
-	must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
+	kit.Must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
 	f.close()
 	if got := w.lines(w.path("audit.log")); got != "x" {
 		t.Errorf("got the lines %q", got)
@@ -110,10 +110,10 @@ func TestFile_ALineThatACrashHasCutEndsAtTheStart(t *testing.T) {
 	w := newWorld(t)
 	w.change(w.open(), "whole")
 	f, err := os.OpenFile(w.path("audit.log"), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	kit.Must(t, err)
 	_, err = f.WriteString(`{"time":"2026-05-0`)
-	must(t, err)
-	must(t, f.Close())
+	kit.Must(t, err)
+	kit.Must(t, f.Close())
 	w.change(w.open(), "next")
 	if got := w.lines(w.path("audit.log")); got != "wholer wholec ? nextr nextc" {
 		t.Errorf("got the lines %q", got)
@@ -129,19 +129,19 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 	}{
 		"a link": {func(w *world) error { return os.Symlink(w.dir+"/target", w.path("audit.log")) }, "it is a symbolic link", false},
 		"a hard link": {func(w *world) error {
-			must(t, os.WriteFile(w.dir+"/target", nil, 0o600))
+			kit.Must(t, os.WriteFile(w.dir+"/target", nil, 0o600))
 			return os.Link(w.dir+"/target", w.path("audit.log"))
 		}, "has 2 names", false},
 		"a pipe": {func(w *world) error { return unix.Mkfifo(w.path("audit.log"), 0o600) }, "", false},
 		"a pipe with a reader": {func(w *world) error {
-			must(t, unix.Mkfifo(w.path("audit.log"), 0o600))
+			kit.Must(t, unix.Mkfifo(w.path("audit.log"), 0o600))
 			r, err := os.OpenFile(w.path("audit.log"), os.O_RDONLY|unix.O_NONBLOCK, 0)
 			w.Cleanup(func() { _ = r.Close() })
 			return err
 		}, "it is no plain file", false},
 		"a directory": {func(w *world) error { return os.Mkdir(w.path("audit.log"), 0o700) }, "is a directory", false},
 		"a file of another user": {func(w *world) error {
-			must(t, os.WriteFile(w.path("audit.log"), nil, 0o600))
+			kit.Must(t, os.WriteFile(w.path("audit.log"), nil, 0o600))
 			return os.Chown(w.path("audit.log"), 65534, 65534)
 		}, "belongs to user 65534", true},
 		"a directory of another user": {func(w *world) error { return os.Chown(w.path(""), 65534, 65534) },
@@ -150,14 +150,14 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 		"below a directory of all": {func(w *world) error { return os.Chmod(w.dir, 0o777) },
 			"may write to the directory", false},
 		"a link to below a directory of all": {func(w *world) error {
-			must(t, os.MkdirAll(w.dir+"/all/real", 0o700))
-			must(t, os.Chmod(w.dir+"/all", 0o777))
-			must(t, os.Remove(w.path("")))
+			kit.Must(t, os.MkdirAll(w.dir+"/all/real", 0o700))
+			kit.Must(t, os.Chmod(w.dir+"/all", 0o777))
+			kit.Must(t, os.Remove(w.path("")))
 			return os.Symlink(w.dir+"/all/real", w.path(""))
 		}, "may write to the directory", false},
 		"a link of another user": {func(w *world) error {
-			must(t, os.Rename(w.path(""), w.dir+"/real"))
-			must(t, os.Symlink(w.dir+"/real", w.path("")))
+			kit.Must(t, os.Rename(w.path(""), w.dir+"/real"))
+			kit.Must(t, os.Symlink(w.dir+"/real", w.path("")))
 			return os.Lchown(w.path(""), 65534, 65534)
 		}, "belongs to user 65534", true},
 	} {
@@ -165,8 +165,8 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 			continue // as another user a file cannot be given away
 		}
 		w := newWorld(t)
-		must(t, os.Mkdir(w.path(""), 0o700))
-		must(t, c.make(w))
+		kit.Must(t, os.Mkdir(w.path(""), 0o700))
+		kit.Must(t, c.make(w))
 		_, err := w.tryOpen()
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
@@ -186,9 +186,9 @@ func TestFile_MakesNothingWhereALinkOfOthersLeads(t *testing.T) {
 		kit.SkipLacking(t, "root: gives a link to another user")
 	}
 	w := newWorld(t)
-	must(t, os.Mkdir(w.dir+"/target", 0o700))
-	must(t, os.Symlink(w.dir+"/target", w.path("")))
-	must(t, os.Lchown(w.path(""), 65534, 65534))
+	kit.Must(t, os.Mkdir(w.dir+"/target", 0o700))
+	kit.Must(t, os.Symlink(w.dir+"/target", w.path("")))
+	kit.Must(t, os.Lchown(w.path(""), 65534, 65534))
 	_, err := w.tryOpen(&Sink{Name: "a", Type: TypeFile, Path: w.path("deep/a.log")})
 	if err == nil {
 		t.Error("the log is below a link of another user")
@@ -208,7 +208,7 @@ func TestFile_IsRenamedWhenItIsLarge(t *testing.T) {
 			w.pass(-time.Second)
 		}
 		e := &Event{RequestID: fmt.Sprint(i), Endpoint: strings.Repeat("x", MaxLine/2)}
-		must(t, l.Begin(t.Context(), e))
+		kit.Must(t, l.Begin(t.Context(), e))
 		e.Endpoint = ""
 		l.End(t.Context(), e)
 	}
@@ -227,13 +227,13 @@ func TestFile_IsRenamedWhenItIsLarge(t *testing.T) {
 // TestFile_KeepsTheNewestAndFilesOfOthers deletes its own renamed files alone.
 func TestFile_KeepsTheNewestAndFilesOfOthers(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.Mkdir(w.path(""), 0o700))
+	kit.Must(t, os.Mkdir(w.path(""), 0o700))
 	own := []string{"audit.log-x", "audit-20260504T030201.log", "other-20250504T030201.000000000Z.log"}
 	for _, name := range own {
-		must(t, os.WriteFile(w.path(name), nil, 0o600))
+		kit.Must(t, os.WriteFile(w.path(name), nil, 0o600))
 	}
 	own = append(own, "audit-20250504T030201.000000000Z.log")
-	must(t, os.Mkdir(w.path(own[3]), 0o700))
+	kit.Must(t, os.Mkdir(w.path(own[3]), 0o700))
 	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour, RotateMaxFiles: 1})
 	for _, id := range []string{"a", "b", "c"} {
 		w.change(l, id)
@@ -303,7 +303,7 @@ func TestFile_MayHaveAllItsBytes(t *testing.T) {
 	defer f.close()
 	half := []byte(strings.Repeat("x", minRotateBytes/2-1) + "\n")
 	for i, want := range []int{1, 1, 2} {
-		must(t, f.write(half))
+		kit.Must(t, f.write(half))
 		if names := w.files(); len(names) != want {
 			t.Errorf("after write %d there are the files %v", i, names)
 		}
@@ -343,7 +343,7 @@ func TestFile_StaysOpen(t *testing.T) {
 func descriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	kit.Must(t, err)
 	for _, e := range entries {
 		path, err := os.Readlink("/proc/self/fd/" + e.Name())
 		if err == nil && strings.HasPrefix(path, os.TempDir()) && strings.HasSuffix(path, ".log") {
@@ -358,31 +358,31 @@ func TestFile_IsOpenedAnewAfterAFault(t *testing.T) {
 	w := newWorld(t)
 	w.open()
 	f := w.file()
-	must(t, f.prepare())
-	must(t, f.open.Close())
+	kit.Must(t, f.prepare())
+	kit.Must(t, f.open.Close())
 	readOnly, err := os.Open(w.path("audit.log"))
-	must(t, err)
+	kit.Must(t, err)
 	f.open = readOnly
 	err = f.write([]byte("{\"request_id\":\"lost\"}\n"))
 	if err == nil || !strings.Contains(err.Error(), "bad file descriptor") {
 		t.Errorf("a write to a file that is only read: got %v", err)
 	}
-	must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
+	kit.Must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
 	if got := w.lines(w.path("audit.log")); got != "x" {
 		t.Errorf("got the lines %q", got)
 	}
 	f.close()
 
 	r, pipe, err := os.Pipe()
-	must(t, err)
-	defer func() { must(t, errors.Join(r.Close(), pipe.Close())) }()
+	kit.Must(t, err)
+	defer func() { kit.Must(t, errors.Join(r.Close(), pipe.Close())) }()
 	f.open = pipe
 	if f.append([]byte("x\n")) == nil {
 		t.Error("a file without a sync takes lines")
 	}
 	f.open = nil
 
-	must(t, os.Link(w.path("audit.log"), w.path("other")))
+	kit.Must(t, os.Link(w.path("audit.log"), w.path("other")))
 	if f.prepare() == nil || f.open != nil {
 		t.Errorf("a file with two names stays open: %v", f.open)
 	}
@@ -391,8 +391,8 @@ func TestFile_IsOpenedAnewAfterAFault(t *testing.T) {
 func TestFile_NamesTheFaultOfAWrite(t *testing.T) {
 	w := newWorld(t)
 	l := w.open()
-	must(t, os.RemoveAll(w.path("")))
-	must(t, os.WriteFile(w.path(""), nil, 0o600))
+	kit.Must(t, os.RemoveAll(w.path("")))
+	kit.Must(t, os.WriteFile(w.path(""), nil, 0o600))
 	err := l.Begin(t.Context(), &Event{})
 	if err == nil || !strings.Contains(err.Error(), w.path("audit.log")+": ") ||
 		!strings.Contains(err.Error(), "not a directory") {
@@ -404,9 +404,9 @@ func TestFile_AFileThatShrinksMeanwhileIsAFault(t *testing.T) {
 	w := newWorld(t)
 	w.change(w.open(), "a")
 	f := w.file()
-	must(t, f.prepare())
+	kit.Must(t, f.prepare())
 	defer f.close()
-	must(t, os.Truncate(w.path("audit.log"), 1))
+	kit.Must(t, os.Truncate(w.path("audit.log"), 1))
 	if f.readEnds() == nil {
 		t.Error("the bytes that are gone are read")
 	}
@@ -414,8 +414,8 @@ func TestFile_AFileThatShrinksMeanwhileIsAFault(t *testing.T) {
 
 func TestFile_MayBeBehindAnOwnLink(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.Mkdir(w.dir+"/real", 0o700))
-	must(t, os.Symlink(w.dir+"/real", w.path("")))
+	kit.Must(t, os.Mkdir(w.dir+"/real", 0o700))
+	kit.Must(t, os.Symlink(w.dir+"/real", w.path("")))
 	w.change(w.open(), "a")
 	if got := w.lines(w.dir + "/real/audit.log"); got != "ar ac" {
 		t.Errorf("got the lines %q", got)
@@ -456,6 +456,6 @@ func TestFile_IsOpenedAgain(t *testing.T) {
 
 func inode(t *testing.T, l *Log) uint64 {
 	var is unix.Stat_t
-	must(t, unix.Fstat(int(l.sinks[0].sink.(*file).open.Fd()), &is))
+	kit.Must(t, unix.Fstat(int(l.sinks[0].sink.(*file).open.Fd()), &is))
 	return is.Ino
 }

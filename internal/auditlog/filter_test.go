@@ -1,6 +1,10 @@
 package auditlog
 
-import "testing"
+import (
+	"testing"
+
+	"berth/test/kit"
+)
 
 func TestLog_FiltersEvents(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -32,7 +36,7 @@ func TestLog_FiltersEvents(t *testing.T) {
 	c := Config{Enabled: true, Filters: []*Filter{{Stages: []string{Received}}}}
 	c.Finish(w.dir)
 	l, err := Open(c, w.deps())
-	must(t, err)
+	kit.Must(t, err)
 	defer l.Close()
 	w.change(l, "x")
 	if got := w.lines(w.path("audit.log")); got != "xc" {

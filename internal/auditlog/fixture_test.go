@@ -12,16 +12,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // world is the surroundings of a log.
 type world struct {
@@ -61,7 +56,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, "audit", 
 func (w *world) open(sinks ...*Sink) *Log {
 	w.Helper()
 	l, err := w.tryOpen(sinks...)
-	must(w, err)
+	kit.Must(w, err)
 	return l
 }
 
@@ -69,7 +64,7 @@ func (w *world) tryOpen(sinks ...*Sink) (*Log, error) {
 	w.Helper()
 	c := Config{Enabled: true, Sinks: sinks}
 	c.Finish(w.dir)
-	must(w, c.Validate())
+	kit.Must(w, c.Validate())
 	l, err := Open(c, w.deps())
 	w.Cleanup(l.Close)
 	return l, err
@@ -88,7 +83,7 @@ func (w *world) deps() Deps {
 func (w *world) change(l *Log, id string) {
 	w.Helper()
 	e := &Event{Kind: KindChange, RequestID: id}
-	must(w, l.Begin(w.Context(), e))
+	kit.Must(w, l.Begin(w.Context(), e))
 	e.Result = "ok"
 	l.End(w.Context(), e)
 }
@@ -97,7 +92,7 @@ func (w *world) change(l *Log, id string) {
 func (w *world) lines(path string) string {
 	w.Helper()
 	b, err := os.ReadFile(path)
-	must(w, err)
+	kit.Must(w, err)
 	return idsOf(w, string(b))
 }
 
@@ -122,7 +117,7 @@ func idsOf(t testing.TB, text string) string {
 func (w *world) files() (names []string) {
 	w.Helper()
 	entries, err := os.ReadDir(w.path(""))
-	must(w, err)
+	kit.Must(w, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

@@ -29,7 +29,7 @@ func TestLog_WritesALineForEachStage(t *testing.T) {
 		Caller:  Caller{Accessor: "a\nb"},
 		Objects: []Object{{Type: "volume", ID: "v"}},
 	}
-	must(t, l.Begin(t.Context(), e))
+	kit.Must(t, l.Begin(t.Context(), e))
 	want := `{"time":"2026-05-04T03:02:01Z","stage":"OperationReceived","kind":"change","agent":"agent-1",` +
 		`"caller":{"accessor":"a\nb"},"objects":[{"type":"volume","id":"v"}]}` + "\n"
 	b, err := os.ReadFile(w.path("audit.log"))
@@ -42,7 +42,7 @@ func TestLog_WritesALineForEachStage(t *testing.T) {
 	e.Before = []any{map[string]string{"text": strings.Repeat("x", MaxLine)}}
 	l.End(t.Context(), e)
 	b, err = os.ReadFile(w.path("audit.log"))
-	must(t, err)
+	kit.Must(t, err)
 	_, end, _ := strings.Cut(string(b), "\n")
 	for _, part := range []string{`"stage":"OperationComplete"`, `"result":"ok","raft_index":7,"truncated":true}`} {
 		if !strings.Contains(end, part) || len(end) > MaxLine {
@@ -65,10 +65,10 @@ func TestLog_HasTheClockAndTheOutputOfItsProcess(t *testing.T) {
 	c := Config{Enabled: true}
 	c.Finish(w.dir)
 	l, err := Open(c, Deps{Logger: hclog.NewNullLogger()})
-	must(t, err)
+	kit.Must(t, err)
 	defer l.Close()
 	e := &Event{RequestID: "x"}
-	must(t, l.Begin(t.Context(), e))
+	kit.Must(t, l.Begin(t.Context(), e))
 	if e.Time.IsZero() || l.Stdout != os.Stdout {
 		t.Errorf("the time is %s, and the output %v", e.Time, l.Stdout)
 	}
@@ -90,7 +90,7 @@ func TestLog_AnEventWithoutAFormStopsTheChange(t *testing.T) {
 	l.Deny(t.Context(), broken)
 
 	l.filters = []*Filter{{Stages: []string{"*"}}}
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 	l.End(t.Context(), &Event{})
 	l.Deny(t.Context(), &Event{})
 	l.takeBack(t.Context(), &Event{}, l.sinks, errFake)
@@ -102,12 +102,12 @@ func TestLog_AnEventWithoutAFormStopsTheChange(t *testing.T) {
 func TestLog_AnEventOfTheMostBytesKeepsItsRows(t *testing.T) {
 	e := &Event{Before: []any{""}, After: []any{"after"}}
 	line, err := e.line()
-	must(t, err)
+	kit.Must(t, err)
 	space := MaxLine - len(line)
 	for more, whole := range map[int]bool{0: true, 1: false} {
 		e.Before[0] = strings.Repeat("x", space+more)
 		line, err := e.line()
-		must(t, err)
+		kit.Must(t, err)
 		if strings.Contains(string(line), "after") != whole || len(line) > MaxLine {
 			t.Errorf("%d bytes more than fit: got a line of %d bytes", more, len(line))
 		}
@@ -207,12 +207,12 @@ func TestLog_AnEnforcedSinkThatFailsStopsTheChange(t *testing.T) {
 	}
 
 	s.turns <- nil
-	must(t, l.Begin(t.Context(), &Event{RequestID: "z"}))
+	kit.Must(t, l.Begin(t.Context(), &Event{RequestID: "z"}))
 	if got := idsOf(t, strings.Join(s.written(), "")); got != "zr" {
 		t.Errorf("got the lines %q", got)
 	}
 	s.turns <- nil
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 	for _, text := range []string{"audit sink failed", "audit sink works again"} {
 		if n := strings.Count(w.log.String(), text); n != 1 {
 			t.Errorf("the log of the agent has %d lines %q, want 1: %s", n, text, &w.log)
@@ -225,7 +225,7 @@ func TestLog_ASinkThatHangsDoesNotKeepItOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l, s := w.withFake(BestEffort)
-		must(t, l.Begin(t.Context(), &Event{}))
+		kit.Must(t, l.Begin(t.Context(), &Event{}))
 		<-s.entered
 		l.Close()
 		if !strings.Contains(w.log.String(), "audit sink does not take its last lines") {
@@ -242,7 +242,7 @@ func TestLog_AnEnforcedSinkOwesTheEndOfAChange(t *testing.T) {
 	l, s := w.withFake(Enforced)
 	s.turns <- nil
 	e := &Event{RequestID: "x"}
-	must(t, l.Begin(t.Context(), e))
+	kit.Must(t, l.Begin(t.Context(), e))
 	s.turns <- errFake
 	l.End(t.Context(), e)
 	s.turns <- errFake
@@ -252,7 +252,7 @@ func TestLog_AnEnforcedSinkOwesTheEndOfAChange(t *testing.T) {
 	}
 
 	s.turns <- nil
-	must(t, l.Begin(t.Context(), &Event{RequestID: "z"}))
+	kit.Must(t, l.Begin(t.Context(), &Event{RequestID: "z"}))
 	if got := idsOf(t, strings.Join(s.written(), "")); got != "xr xc zr" {
 		t.Errorf("got the lines %q", got)
 	}
@@ -285,7 +285,7 @@ func TestLog_NamesTheFaultOfAReopening(t *testing.T) {
 	s.turns <- errFake
 	l.End(t.Context(), &Event{RequestID: "x"})
 	s.turns <- nil
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 	s.fault = errFake
 	l.Reopen()
 	if n := strings.Count(w.log.String(), "audit sink failed"); n != 2 {
@@ -300,7 +300,7 @@ func TestLog_CountsLines(t *testing.T) {
 	l, s := w.withFake(Enforced)
 	o := l.sinks[0]
 	s.turns <- nil
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 	counts("after a line", "lines 1, writes 1")
 
 	s.turns <- errFake
@@ -319,10 +319,10 @@ func TestLog_CountsLines(t *testing.T) {
 	o.owed = nil
 
 	l, s = w.withFake(BestEffort)
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 	<-s.entered
 	for range maxQueue + 10 {
-		must(t, l.Begin(t.Context(), &Event{}))
+		kit.Must(t, l.Begin(t.Context(), &Event{}))
 	}
 	counts("after a full queue", "failed 3, lines 1, lost 12, writes 4")
 	s.turns <- errFake
@@ -339,7 +339,7 @@ func counted(t *testing.T) func(when, want string) {
 	t.Helper()
 	sink := metrics.NewInmemSink(time.Hour, time.Hour)
 	_, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() { _, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) })
 	return func(when, want string) {
 		t.Helper()
@@ -380,10 +380,10 @@ func TestLog_TellsTheOtherSinksThatTheChangeIsNotMade(t *testing.T) {
 func TestLog_BestEffortDelaysNothing(t *testing.T) {
 	w := newWorld(t)
 	l, s := w.withFake(BestEffort)
-	must(t, l.Begin(t.Context(), &Event{RequestID: "first"}))
+	kit.Must(t, l.Begin(t.Context(), &Event{RequestID: "first"}))
 	<-s.entered
 	for range maxQueue + 10 {
-		must(t, l.Begin(t.Context(), &Event{RequestID: "more"}))
+		kit.Must(t, l.Begin(t.Context(), &Event{RequestID: "more"}))
 	}
 
 	for range 1 + maxQueue/maxBatch {
@@ -399,7 +399,7 @@ func TestLog_BestEffortDelaysNothing(t *testing.T) {
 
 func TestLog_BestEffortStartsWithoutItsDisk(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.WriteFile(w.dir+"/in-the-way", nil, 0o600))
+	kit.Must(t, os.WriteFile(w.dir+"/in-the-way", nil, 0o600))
 	sink := Sink{
 		Name:              "lost",
 		Type:              TypeFile,
@@ -410,7 +410,7 @@ func TestLog_BestEffortStartsWithoutItsDisk(t *testing.T) {
 	if !strings.Contains(w.log.String(), "audit sink failed") {
 		t.Errorf("the log of the agent does not name the fault: %s", &w.log)
 	}
-	must(t, l.Begin(t.Context(), &Event{}))
+	kit.Must(t, l.Begin(t.Context(), &Event{}))
 
 	enforced := sink
 	enforced.Name = "enforced"
@@ -428,7 +428,7 @@ func TestLog_NamesAFullDisk(t *testing.T) {
 		kit.SkipLacking(t, "root: mounts a file system")
 	}
 	w := newWorld(t)
-	must(t, unix.Mount("none", w.dir, "tmpfs", 0, "size=256k,mode=0700"))
+	kit.Must(t, unix.Mount("none", w.dir, "tmpfs", 0, "size=256k,mode=0700"))
 	t.Cleanup(func() { _ = unix.Unmount(w.dir, unix.MNT_DETACH) })
 	l := w.open()
 	w.change(l, "before")
@@ -447,7 +447,7 @@ func TestLog_NamesAFullDisk(t *testing.T) {
 	}
 	l.End(t.Context(), &Event{RequestID: "owed"})
 
-	must(t, os.Remove(filler))
+	kit.Must(t, os.Remove(filler))
 	w.change(l, "after")
 	got := w.lines(w.path("audit.log"))
 	whole := strings.HasPrefix(got, "beforer beforec") && strings.HasSuffix(got, "owedc afterr afterc")
@@ -465,7 +465,7 @@ func TestLog_DeniedCallsHaveABound(t *testing.T) {
 	w.pass(time.Second)
 	l.Deny(t.Context(), &Event{Kind: KindDenied, RequestID: "next"})
 	b, err := os.ReadFile(w.path("audit.log"))
-	must(t, err)
+	kit.Must(t, err)
 	all := slices.Collect(strings.Lines(string(b)))
 	if len(all) != denialsAtOnce+1 {
 		t.Fatalf("%d lines, want %d", len(all), denialsAtOnce+1)
@@ -478,7 +478,7 @@ func TestLog_DeniedCallsHaveABound(t *testing.T) {
 		l.Deny(t.Context(), &Event{Kind: KindDenied, RequestID: "more"})
 	}
 	b, err = os.ReadFile(w.path("audit.log"))
-	must(t, err)
+	kit.Must(t, err)
 	if n := bytes.Count(b, []byte(`"more"`)); n != denialsPerSecond-1 || bytes.Count(b, []byte("omitted")) != 1 {
 		t.Errorf("a second gives %d lines more, want %d without a number", n, denialsPerSecond-1)
 	}

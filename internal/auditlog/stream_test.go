@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"berth/test/kit"
 )
 
 func TestStdout_HasTheLines(t *testing.T) {
@@ -19,7 +21,7 @@ func TestStdout_HasTheLines(t *testing.T) {
 	}
 
 	r, closed, err := os.Pipe()
-	must(t, errors.Join(err, r.Close(), closed.Close()))
+	kit.Must(t, errors.Join(err, r.Close(), closed.Close()))
 	if (stream{closed}).write([]byte("{}\n")) == nil {
 		t.Error("an output that is closed takes lines")
 	}
@@ -31,7 +33,7 @@ func TestSyslog_IsFoundAgain(t *testing.T) {
 	path := w.dir + "/log"
 	listen := func() *net.UnixConn {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-		must(t, err)
+		kit.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
@@ -46,7 +48,7 @@ func TestSyslog_IsFoundAgain(t *testing.T) {
 
 	conn := listen()
 	long := strings.Repeat("x", maxSyslog)
-	must(t, d.write([]byte("{\"stage\":\"a\"}\n{\"stage\":\"b\",\"before\":[\""+long+"\"]}\n")))
+	kit.Must(t, d.write([]byte("{\"stage\":\"a\"}\n{\"stage\":\"b\",\"before\":[\""+long+"\"]}\n")))
 	for _, want := range []string{`"stage":"a"`, `"truncated":true`} {
 		got := read(t, conn)
 		if !strings.Contains(got, want) || !strings.Contains(got, "berth-audit") || len(got) > maxSyslog {
@@ -55,19 +57,19 @@ func TestSyslog_IsFoundAgain(t *testing.T) {
 	}
 
 	connected := d.to
-	must(t, d.prepare())
+	kit.Must(t, d.prepare())
 	if d.to != connected {
 		t.Error("a connection is made for each message")
 	}
-	must(t, conn.Close())
-	must(t, os.Remove(path))
+	kit.Must(t, conn.Close())
+	kit.Must(t, os.Remove(path))
 	for range 2 {
 		if err := d.write([]byte("{}\n")); err == nil || !strings.HasPrefix(err.Error(), "syslog: ") {
 			t.Errorf("a message without a daemon: got %v", err)
 		}
 	}
 	conn = listen()
-	must(t, d.write([]byte("{\"stage\":\"c\"}\n")))
+	kit.Must(t, d.write([]byte("{\"stage\":\"c\"}\n")))
 	if got := read(t, conn); !strings.Contains(got, `"stage":"c"`) {
 		t.Errorf("got %q", got)
 	}
@@ -108,6 +110,6 @@ func read(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 2*maxSyslog)
 	n, err := conn.Read(b)
-	must(t, err)
+	kit.Must(t, err)
 	return string(b[:n])
 }

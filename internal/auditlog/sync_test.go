@@ -13,7 +13,7 @@ import (
 func notOnDisk(t *testing.T, path string) uint64 {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = f.Close() }()
 	var pages unix.Cachestat_t
 	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &pages, 0)
@@ -28,7 +28,7 @@ func TestFile_HasItsLineOnTheDiskBeforeAChange(t *testing.T) {
 	w := newWorld(t)
 	l := w.open()
 	plain := w.path("plain")
-	must(t, os.WriteFile(plain, []byte("x"), 0o600))
+	kit.Must(t, os.WriteFile(plain, []byte("x"), 0o600))
 	if notOnDisk(t, plain) == 0 {
 		kit.SkipLacking(t, "a file system on a disk, with a cache in the kernel")
 	}

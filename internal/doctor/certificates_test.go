@@ -16,6 +16,7 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
+	"berth/test/kit"
 )
 
 // worst returns the worst result.
@@ -32,7 +33,7 @@ func worst(findings []Finding) Result {
 func authorityUntil(t *testing.T, end time.Time) []byte {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	kit.Must(t, err)
 	c := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		NotBefore:             end.Add(-time.Hour),
@@ -41,7 +42,7 @@ func authorityUntil(t *testing.T, end time.Time) []byte {
 		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	must(t, err)
+	kit.Must(t, err)
 	return der
 }
 
@@ -67,16 +68,18 @@ func TestCheckCertificates_FindsFaults(t *testing.T) {
 		}},
 		{"no renewal", Warn, "tls.renew is not set", func(_ *testing.T, m *Machine) { m.TLS.Renew = false }},
 		{"no key", Fail, "tls.cert_file, tls.key_file", func(_ *testing.T, m *Machine) { m.TLS.KeyFile = "/none" }},
-		{"open key", Fail, "others may read", func(t *testing.T, m *Machine) { must(t, os.Chmod(m.TLS.KeyFile, 0o644)) }},
+		{"open key", Fail, "others may read", func(t *testing.T, m *Machine) {
+			kit.Must(t, os.Chmod(m.TLS.KeyFile, 0o644))
+		}},
 		{"no authority", Fail, "tls.ca_file", func(_ *testing.T, m *Machine) { m.TLS.CAFile = "/none" }},
 		{"other authority", Fail, "no authority of tls.ca_file", func(t *testing.T, m *Machine) {
 			m.TLS.CAFile = pkitest.New(t, "global").CAFile
 		}},
 		{"damaged chain", Fail, "tls.cert_file: ", func(t *testing.T, m *Machine) {
 			f, err := os.OpenFile(m.TLS.CertFile, os.O_APPEND|os.O_WRONLY, 0)
-			must(t, err)
+			kit.Must(t, err)
 			_, err = f.WriteString("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-			must(t, errors.Join(err, f.Close()))
+			kit.Must(t, errors.Join(err, f.Close()))
 		}},
 		{"ended authority", Fail, "the certificate has ended", func(_ *testing.T, m *Machine) {
 			m.now = m.now.Add(100 * 365 * 24 * hour)
@@ -84,9 +87,9 @@ func TestCheckCertificates_FindsFaults(t *testing.T) {
 		// It was replaced by the other authority of the file.
 		{"former authority", Warn, "an authority has ended", func(t *testing.T, m *Machine) {
 			f, err := os.OpenFile(m.TLS.CAFile, os.O_APPEND|os.O_WRONLY, 0)
-			must(t, err)
-			must(t, pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: authorityUntil(t, m.now.Add(-hour))}))
-			must(t, f.Close())
+			kit.Must(t, err)
+			kit.Must(t, pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: authorityUntil(t, m.now.Add(-hour))}))
+			kit.Must(t, f.Close())
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

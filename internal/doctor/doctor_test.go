@@ -16,6 +16,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/kit"
 )
 
 // The mounts of a machine that suits an agent.
@@ -25,19 +26,12 @@ a line that is none
 23 21 0:6 / /sys/fs/cgroup rw,nosuid shared:2 - cgroup2 cgroup2 rw
 `
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // write writes a file below the root of a machine.
 func (m *Machine) write(t *testing.T, path, text string) {
 	t.Helper()
 	path = m.path(path)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, []byte(text), 0o644))
+	kit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // namespaces sets the mount namespaces of the first process and of process 7, which is an agent.
@@ -45,8 +39,8 @@ func (m *Machine) namespaces(t *testing.T, first, agent string) {
 	t.Helper()
 	m.write(t, "proc/7/cmdline", "/usr/bin/berth\x00agent\x00-dev\x00")
 	for pid, ns := range map[string]string{"1": first, "7": agent} {
-		must(t, os.MkdirAll(m.path("proc/"+pid+"/ns"), 0o755))
-		must(t, os.Symlink(ns, m.path("proc/"+pid+"/ns/mnt")))
+		kit.Must(t, os.MkdirAll(m.path("proc/"+pid+"/ns"), 0o755))
+		kit.Must(t, os.Symlink(ns, m.path("proc/"+pid+"/ns/mnt")))
 	}
 }
 
@@ -211,7 +205,7 @@ var faults = []struct {
 	{"configuration", Skip, "no configuration", func(_ *testing.T, m *Machine) { m.Unconfigured = true }},
 	{"user", Warn, "not root", func(_ *testing.T, m *Machine) { m.euid = 1000 }},
 	{"kernel", Fail, "release of the kernel", func(t *testing.T, m *Machine) {
-		must(t, os.Remove(m.path("proc/sys/kernel/osrelease")))
+		kit.Must(t, os.Remove(m.path("proc/sys/kernel/osrelease")))
 	}},
 	{"kernel", Fail, "needs 5.6", func(t *testing.T, m *Machine) {
 		m.write(t, "proc/sys/kernel/osrelease", "5.5.99")
@@ -220,7 +214,7 @@ var faults = []struct {
 		m.write(t, "proc/sys/kernel/osrelease", "5.6-rc1")
 	}},
 	{"cgroups", Fail, "mounts of the machine", func(t *testing.T, m *Machine) {
-		must(t, os.Remove(m.path("proc/self/mountinfo")))
+		kit.Must(t, os.Remove(m.path("proc/self/mountinfo")))
 	}},
 	{"cgroups", Fail, "no cgroup hierarchy is mounted", func(t *testing.T, m *Machine) {
 		m.write(t, "proc/self/mountinfo", "21 1 8:1 / / rw shared:1 - ext4 /dev/vda rw\n")
@@ -238,13 +232,13 @@ var faults = []struct {
 		m.write(t, "proc/self/mountinfo", strings.ReplaceAll(sound, "shared:1", ""))
 	}},
 	{"mounts", Skip, "cannot be read", func(t *testing.T, m *Machine) {
-		must(t, os.Remove(m.path("proc/self/mountinfo")))
+		kit.Must(t, os.Remove(m.path("proc/self/mountinfo")))
 	}},
 	{"modules", Warn, "no module loop", func(t *testing.T, m *Machine) {
-		must(t, os.Remove(m.path("dev/loop-control")))
+		kit.Must(t, os.Remove(m.path("dev/loop-control")))
 	}},
 	{"modules", Skip, "does not tell whether it has the module veth", func(t *testing.T, m *Machine) {
-		must(t, os.RemoveAll(m.path("lib/modules")))
+		kit.Must(t, os.RemoveAll(m.path("lib/modules")))
 	}},
 	{"programs", Warn, "mkfs.ext4, which new volumes", func(_ *testing.T, m *Machine) {
 		m.find = func(program string) bool { return program != "mkfs.ext4" }
@@ -344,7 +338,7 @@ var faults = []struct {
 func TestRun_AsksAServerForNoPartsOfNodes(t *testing.T) {
 	m := newMachine(t)
 	m.Client = false
-	must(t, os.RemoveAll(m.path("sys")))
+	kit.Must(t, os.RemoveAll(m.path("sys")))
 	for _, f := range m.Run(t.Context()) {
 		if f.Result == Fail || f.Result == Warn {
 			t.Errorf("%s: %s", f.Check, f.Text)
@@ -367,9 +361,9 @@ func TestCheckCgroups_TakesTheHierarchiesOfV1(t *testing.T) {
 
 func TestTryPort_FindsAPortInUse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	kit.Must(t, err)
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	kit.Must(t, err)
 	for _, p := range []Port{
 		{Network: "tcp", Address: ln.Addr().String()},
 		{Network: "udp", Address: packets.LocalAddr().String()},
@@ -378,7 +372,7 @@ func TestTryPort_FindsAPortInUse(t *testing.T) {
 			t.Errorf("%s in use: got %v", p.Network, err)
 		}
 	}
-	must(t, errors.Join(ln.Close(), packets.Close()))
+	kit.Must(t, errors.Join(ln.Close(), packets.Close()))
 	err = tryPort(t.Context(), Port{Network: "tcp", Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Errorf("a free port: %v", err)
@@ -387,7 +381,7 @@ func TestTryPort_FindsAPortInUse(t *testing.T) {
 
 func TestFindProgram_LooksForNamesAndPaths(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(dir+"/own", []byte("#!/bin/sh\n"), 0o755))
+	kit.Must(t, os.WriteFile(dir+"/own", []byte("#!/bin/sh\n"), 0o755))
 	for program, want := range map[string]bool{
 		"sh": true, dir + "/own": true, dir + "/other": false, "no-such-program": false,
 	} {
@@ -401,7 +395,7 @@ func TestNew_ReadsThisMachineAndMakesNothing(t *testing.T) {
 	m := New()
 	m.DataDir = filepath.Join(t.TempDir(), "not", "made")
 	var u unix.Utsname
-	must(t, unix.Uname(&u))
+	kit.Must(t, unix.Uname(&u))
 	got := findings(t, m, "kernel")
 	if release := unix.ByteSliceToString(u.Release[:]); !strings.Contains(got[0].Text, release) {
 		t.Errorf("got %+v, want the kernel %s", got, release)

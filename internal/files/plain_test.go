@@ -15,7 +15,7 @@ import (
 func openDir(t *testing.T, path string) *os.File {
 	t.Helper()
 	dir, err := os.Open(path)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
 	return dir
 }
@@ -28,7 +28,7 @@ func TestOpenPlain_OpensNoDevice(t *testing.T) {
 	kit.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
 	opened := kit.WatchOpens(t, device)
 	root, err := os.OpenRoot(path)
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = root.Close() }()
 	for name, open := range map[string]func() error{
 		"OpenPlain": func() error {
@@ -62,9 +62,9 @@ func TestOpenPlain_MakesAndAppends(t *testing.T) {
 	dir := openDir(t, path)
 	for _, text := range []string{"a", "b"} {
 		f, err := OpenPlain(dir, "f", os.O_WRONLY|os.O_CREATE|os.O_APPEND)
-		must(t, err)
+		kit.Must(t, err)
 		_, err = f.WriteString(text)
-		must(t, errors.Join(err, f.Close()))
+		kit.Must(t, errors.Join(err, f.Close()))
 	}
 	got, err := os.ReadFile(filepath.Join(path, "f"))
 	if err != nil || string(got) != "ab" {
@@ -78,7 +78,7 @@ func TestOpenPlain_MakesAndAppends(t *testing.T) {
 func TestFindPlain_FollowsLinksInsideAlone(t *testing.T) {
 	path := t.TempDir()
 	dir := openDir(t, path)
-	must(t, os.WriteFile(filepath.Join(path, "f"), nil, 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(path, "f"), nil, 0o600))
 	for target, want := range map[string]error{
 		"f":           nil,
 		"./f":         nil,
@@ -88,8 +88,8 @@ func TestFindPlain_FollowsLinksInsideAlone(t *testing.T) {
 		path + "/f":   unix.EXDEV,
 	} {
 		link := filepath.Join(path, "link")
-		must(t, os.RemoveAll(link))
-		must(t, os.Symlink(target, link))
+		kit.Must(t, os.RemoveAll(link))
+		kit.Must(t, os.Symlink(target, link))
 		f, err := FindPlain(dir, "link")
 		if !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", target, err, want)

@@ -11,32 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func openRoot(t *testing.T) (root *os.Root, outside string) {
 	t.Helper()
 	base := t.TempDir()
 	outside = filepath.Join(base, "outside")
-	must(t, os.WriteFile(outside, []byte("of the host"), 0o600))
-	must(t, os.Mkdir(filepath.Join(base, "dir"), 0o700))
+	kit.Must(t, os.WriteFile(outside, []byte("of the host"), 0o600))
+	kit.Must(t, os.Mkdir(filepath.Join(base, "dir"), 0o700))
 	root, err := os.OpenRoot(filepath.Join(base, "dir"))
-	must(t, err)
-	t.Cleanup(func() { must(t, root.Close()) })
+	kit.Must(t, err)
+	t.Cleanup(func() { kit.Must(t, root.Close()) })
 	return root, outside
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestReplace_FollowsNoLinkAndLeavesNothing(t *testing.T) {
 	root, outside := openRoot(t)
-	must(t, root.Symlink(outside, "f"))
-	must(t, root.Symlink(outside, TemporaryName("f")))
-	must(t, ReplaceIn(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
+	kit.Must(t, root.Symlink(outside, "f"))
+	kit.Must(t, root.Symlink(outside, TemporaryName("f")))
+	kit.Must(t, ReplaceIn(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
 	got, err := ReadIn(root, "f", 3)
 	if err != nil || got != "new" {
 		t.Errorf("got %q, %v", got, err)
@@ -59,7 +53,7 @@ func TestReplace_TakesTheLongestNames(t *testing.T) {
 	root, _ := openRoot(t)
 	for _, end := range []string{"a", "b"} {
 		name := strings.Repeat("n", 254) + end
-		must(t, ReplaceIn(root, name, File{Text: end, Mode: 0o400, UID: -1, GID: -1}))
+		kit.Must(t, ReplaceIn(root, name, File{Text: end, Mode: 0o400, UID: -1, GID: -1}))
 		got, err := ReadIn(root, name, 1)
 		if err != nil || got != end {
 			t.Errorf("%s: got %q, %v", end, got, err)
@@ -72,7 +66,7 @@ func TestReplace_TakesTheLongestNames(t *testing.T) {
 
 func TestReplace_LeavesTheFileAfterAnError(t *testing.T) {
 	root, _ := openRoot(t)
-	must(t, root.MkdirAll("f/x", 0o700))
+	kit.Must(t, root.MkdirAll("f/x", 0o700))
 	if err := ReplaceIn(root, "f", File{Text: "new", UID: -1, GID: -1}); err == nil {
 		t.Error("a file took the place of a directory")
 	}
@@ -83,10 +77,10 @@ func TestReplace_LeavesTheFileAfterAnError(t *testing.T) {
 
 func TestRead_TakesPlainFilesAlone(t *testing.T) {
 	root, outside := openRoot(t)
-	must(t, root.Symlink(outside, "link"))
-	must(t, root.Mkdir("directory", 0o700))
-	must(t, unix.Mkfifo(filepath.Join(root.Name(), "pipe"), 0o600))
-	must(t, ReplaceIn(root, "long", File{Text: "four", Mode: 0o400, UID: -1, GID: -1}))
+	kit.Must(t, root.Symlink(outside, "link"))
+	kit.Must(t, root.Mkdir("directory", 0o700))
+	kit.Must(t, unix.Mkfifo(filepath.Join(root.Name(), "pipe"), 0o600))
+	kit.Must(t, ReplaceIn(root, "long", File{Text: "four", Mode: 0o400, UID: -1, GID: -1}))
 	for _, name := range []string{"link", "directory", "pipe", "long"} {
 		got, err := ReadIn(root, name, 3)
 		if !structs.IsKind(err, structs.KindPrecondition) {

@@ -33,11 +33,11 @@ func TestLogfile_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
 		dir := t.TempDir()
 		r := newRotator(t, dir, 3, 4)
 		writeString(t, r, "abcd")
-		must(t, os.Symlink(secret, filepath.Join(dir, Name("web.x", Stdout, 1))))
+		kit.Must(t, os.Symlink(secret, filepath.Join(dir, Name("web.x", Stdout, 1))))
 		writeString(t, r, "owned")
 		checkSecret()
 		in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
-		must(t, err)
+		kit.Must(t, err)
 		defer in.Close()
 		b, err := io.ReadAll(in)
 		if strings.Contains(string(b), "secret") || err == nil {
@@ -50,12 +50,12 @@ func TestLogfile_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
 	})
 	t.Run("the directory", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")
-		must(t, os.Mkdir(dir, 0o755))
+		kit.Must(t, os.Mkdir(dir, 0o755))
 		r := newRotator(t, dir, 1, 1)
 		writeString(t, r, "a")
-		must(t, os.Rename(dir, dir+".old"))
-		must(t, os.WriteFile(filepath.Join(host, Name("web.x", Stdout, 7)), []byte("other"), 0o600))
-		must(t, os.Symlink(host, dir))
+		kit.Must(t, os.Rename(dir, dir+".old"))
+		kit.Must(t, os.WriteFile(filepath.Join(host, Name("web.x", Stdout, 7)), []byte("other"), 0o600))
+		kit.Must(t, os.Symlink(host, dir))
 		if in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout}); err == nil {
 			b, _ := io.ReadAll(in)
 			t.Errorf("a reader of a linked directory got %q, want an error", b)
@@ -71,7 +71,7 @@ func TestLogfile_IsNotBlockedByAPipe(t *testing.T) {
 	dir := t.TempDir()
 	r := newRotator(t, dir, 3, 1)
 	writeString(t, r, "a")
-	must(t, syscall.Mkfifo(filepath.Join(dir, Name("web.x", Stdout, 1)), 0o600))
+	kit.Must(t, syscall.Mkfifo(filepath.Join(dir, Name("web.x", Stdout, 1)), 0o600))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -105,12 +105,5 @@ func TestLogfile_OpensNoDevice(t *testing.T) {
 	}
 	if opened() {
 		t.Error("the writer or the reader has opened the device")
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -114,16 +116,16 @@ func TestRotator_IgnoresOtherFiles(t *testing.T) {
 func TestRotator_NotesTheBytesThatItDropped(t *testing.T) {
 	above := filepath.Join(t.TempDir(), "alloc")
 	dir := filepath.Join(above, "logs")
-	must(t, os.MkdirAll(dir, 0o755))
+	kit.Must(t, os.MkdirAll(dir, 0o755))
 	r := newRotator(t, dir, 3, 200)
 	writeString(t, r, strings.Repeat("a", 200))
-	must(t, os.Rename(above, above+".moved"))
+	kit.Must(t, os.Rename(above, above+".moved"))
 	writeString(t, r, "lost1")
 	writeString(t, r, "lost2")
 	if r.dropped != 10 {
 		t.Fatalf("%d bytes were dropped, want 10", r.dropped)
 	}
-	must(t, os.Rename(above+".moved", above))
+	kit.Must(t, os.Rename(above+".moved", above))
 	writeString(t, r, "back")
 	got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
 	const note = "\n[berth: 10 bytes of output were dropped here: open alloc: no such file or directory]\nback"
@@ -198,7 +200,7 @@ func TestReader_BeginsAtTheLastLines(t *testing.T) {
 		}
 	}
 	// The next part is there, and has nothing yet.
-	must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, 9)), nil, 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, 9)), nil, 0o600))
 	o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd, Lines: 1}
 	if got := readOutput(t, o); got != "four\n" {
 		t.Errorf("before an empty part: got %q", got)
@@ -211,7 +213,7 @@ func TestReader_EndsWithItsTask(t *testing.T) {
 	w := newRotator(t, dir, 10, 4)
 	ended := make(chan struct{})
 	r, err := Open(t.Context(), Options{Dir: dir, Task: "web.x", Kind: Stdout, Follow: true, Ended: ended})
-	must(t, err)
+	kit.Must(t, err)
 	defer r.Close()
 	writeString(t, w, "one two three")
 	close(ended)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // TestRotator_ContinuesAfterALoss: the task moves or removes its file or the directory, or puts something
@@ -22,55 +23,55 @@ func TestRotator_ContinuesAfterALoss(t *testing.T) {
 		kept bool // the earlier output
 	}{
 		"a removed directory": {loss: func(t *testing.T, dir string) {
-			must(t, os.RemoveAll(dir))
+			kit.Must(t, os.RemoveAll(dir))
 		}},
 		"a moved directory": {loss: func(t *testing.T, dir string) {
-			must(t, os.Rename(dir, dir+".old"))
+			kit.Must(t, os.Rename(dir, dir+".old"))
 		}},
 		"another directory": {loss: func(t *testing.T, dir string) {
-			must(t, os.Rename(dir, dir+".old"))
-			must(t, os.Mkdir(dir, 0o700))
+			kit.Must(t, os.Rename(dir, dir+".old"))
+			kit.Must(t, os.Mkdir(dir, 0o700))
 		}},
 		"a file": {loss: func(t *testing.T, dir string) {
-			must(t, os.RemoveAll(dir))
-			must(t, os.WriteFile(dir, nil, 0o600))
+			kit.Must(t, os.RemoveAll(dir))
+			kit.Must(t, os.WriteFile(dir, nil, 0o600))
 		}},
 		"a link to the host": {loss: func(t *testing.T, dir string) {
-			must(t, os.Rename(dir, dir+".old"))
-			must(t, os.Symlink(host, dir))
+			kit.Must(t, os.Rename(dir, dir+".old"))
+			kit.Must(t, os.Symlink(host, dir))
 		}},
 		"a link to itself": {loss: func(t *testing.T, dir string) {
-			must(t, os.Rename(dir, dir+".old"))
-			must(t, os.Symlink(dir+".old", dir))
+			kit.Must(t, os.Rename(dir, dir+".old"))
+			kit.Must(t, os.Symlink(dir+".old", dir))
 		}},
 		"a pipe": {loss: func(t *testing.T, dir string) {
-			must(t, os.RemoveAll(dir))
-			must(t, unix.Mkfifo(dir, 0o600))
+			kit.Must(t, os.RemoveAll(dir))
+			kit.Must(t, unix.Mkfifo(dir, 0o600))
 		}},
 		"a removed file": {loss: func(t *testing.T, dir string) {
-			must(t, os.Remove(filepath.Join(dir, Name("web.x", Stdout, 0))))
+			kit.Must(t, os.Remove(filepath.Join(dir, Name("web.x", Stdout, 0))))
 		}},
 		"a moved file": {loss: func(t *testing.T, dir string) {
-			must(t, os.Rename(filepath.Join(dir, Name("web.x", Stdout, 0)), filepath.Join(dir, "mine")))
+			kit.Must(t, os.Rename(filepath.Join(dir, Name("web.x", Stdout, 0)), filepath.Join(dir, "mine")))
 		}},
 		"another file": {kept: true, loss: func(t *testing.T, dir string) {
 			path := filepath.Join(dir, Name("web.x", Stdout, 0))
-			must(t, os.Rename(path, filepath.Join(dir, "mine")))
-			must(t, os.WriteFile(path, []byte("before"), 0o600))
+			kit.Must(t, os.Rename(path, filepath.Join(dir, "mine")))
+			kit.Must(t, os.WriteFile(path, []byte("before"), 0o600))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "logs")
-			must(t, os.Mkdir(dir, 0o755))
+			kit.Must(t, os.Mkdir(dir, 0o755))
 			r := newRotator(t, dir, 3, 100)
 			writeString(t, r, "before")
 			ended := make(chan struct{})
 			o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Follow: true, Ended: ended}
 			follower, err := Open(t.Context(), o)
-			must(t, err)
+			kit.Must(t, err)
 			defer follower.Close()
 			_, err = io.ReadFull(follower, make([]byte, len("be")))
-			must(t, err)
+			kit.Must(t, err)
 			c.loss(t, dir)
 			writeString(t, r, "after")
 			want := "after"
@@ -101,7 +102,7 @@ func TestRotator_StartsWithoutADirectory(t *testing.T) {
 		"a file":  func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
 	} {
 		dir := filepath.Join(t.TempDir(), "logs")
-		must(t, replace(dir))
+		kit.Must(t, replace(dir))
 		writeString(t, newRotator(t, dir, 3, 100), "again")
 		if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "again" {
 			t.Errorf("%s: read %q", name, got)
@@ -118,7 +119,7 @@ func TestRotator_PassesLargeFiles(t *testing.T) {
 	r := newRotator(t, dir, 9, 4)
 	writeString(t, r, "abcd")
 	for n := range 2 {
-		must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, n+1)), []byte("large"), 0o600))
+		kit.Must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, n+1)), []byte("large"), 0o600))
 	}
 	writeString(t, r, "e")
 	if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "abcdlargelargee" {
@@ -131,13 +132,13 @@ func TestOpen_NamesNoPathOfTheHost(t *testing.T) {
 	base := t.TempDir()
 	host := t.TempDir()
 	file := Name("t", Stdout, 0)
-	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
-	must(t, os.Symlink(host, filepath.Join(base, "link")))
-	must(t, os.MkdirAll(filepath.Join(base, "dirs", file), 0o700))
-	must(t, os.Mkdir(filepath.Join(base, "links"), 0o700))
-	must(t, os.Symlink(host, filepath.Join(base, "links", file)))
-	must(t, os.Mkdir(filepath.Join(base, "sockets"), 0o700))
-	must(t, unix.Mknod(filepath.Join(base, "sockets", file), unix.S_IFSOCK|0o600, 0))
+	kit.Must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
+	kit.Must(t, os.Symlink(host, filepath.Join(base, "link")))
+	kit.Must(t, os.MkdirAll(filepath.Join(base, "dirs", file), 0o700))
+	kit.Must(t, os.Mkdir(filepath.Join(base, "links"), 0o700))
+	kit.Must(t, os.Symlink(host, filepath.Join(base, "links", file)))
+	kit.Must(t, os.Mkdir(filepath.Join(base, "sockets"), 0o700))
+	kit.Must(t, unix.Mknod(filepath.Join(base, "sockets", file), unix.S_IFSOCK|0o600, 0))
 	for name, kind := range map[string]structs.Kind{
 		"file":    structs.KindNotFound,
 		"link":    structs.KindNotFound,

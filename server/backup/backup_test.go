@@ -15,6 +15,8 @@ import (
 
 	"filippo.io/age"
 	"github.com/hashicorp/go-hclog"
+
+	"berth/test/kit"
 )
 
 const content = "the state of the servers"
@@ -24,19 +26,12 @@ func save(_ context.Context, w io.Writer) error {
 	return err
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // toDirectory returns settings for a new directory.
 func toDirectory(t *testing.T) Settings {
 	s := DefaultSettings()
 	s.Every = time.Hour
 	s.Directory = filepath.Join(t.TempDir(), "archives")
-	must(t, s.Validate())
+	kit.Must(t, s.Validate())
 	return s
 }
 
@@ -58,7 +53,7 @@ func run(a *Agent) (stop func()) {
 func hours(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	kit.Must(t, err)
 	var all []string
 	for _, e := range entries {
 		name := strings.TrimPrefix(e.Name(), "berth-20000101T")
@@ -79,7 +74,7 @@ func TestRun_SavesAtEachFullPeriodAndKeepsTheNewest(t *testing.T) {
 			t.Errorf("an empty directory has %q after the start, want an archive at once", got)
 		}
 		other := filepath.Join(s.Directory, "notes.snap")
-		must(t, os.WriteFile(other, nil, 0o600))
+		kit.Must(t, os.WriteFile(other, nil, 0o600))
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
 		if got := hours(t, s.Directory); got != "020000 030000 040000 notes.snap" {
@@ -101,8 +96,8 @@ func TestRun_SavesAtOnceWhatTheFormerLeaderMissed(t *testing.T) {
 		"berth-20000101T050000Z.snap.age": "050000Z.snap.age",
 	} {
 		s := toDirectory(t)
-		must(t, os.MkdirAll(s.Directory, 0o700))
-		must(t, os.WriteFile(filepath.Join(s.Directory, name), nil, 0o600))
+		kit.Must(t, os.MkdirAll(s.Directory, 0o700))
+		kit.Must(t, os.WriteFile(filepath.Join(s.Directory, name), nil, 0o600))
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(5*time.Hour + 7*time.Minute)
 			stop := run(New(s, save, hclog.NewNullLogger()))
@@ -119,9 +114,9 @@ func TestRun_SavesAtOnceWhatTheFormerLeaderMissed(t *testing.T) {
 func TestRun_SavesBesideArchivesOfTheFuture(t *testing.T) {
 	s := toDirectory(t)
 	s.Retain = 2
-	must(t, os.MkdirAll(s.Directory, 0o700))
+	kit.Must(t, os.MkdirAll(s.Directory, 0o700))
 	for _, at := range []string{"200000", "210000"} {
-		must(t, os.WriteFile(filepath.Join(s.Directory, "berth-20000101T"+at+"Z.snap"), nil, 0o600))
+		kit.Must(t, os.WriteFile(filepath.Join(s.Directory, "berth-20000101T"+at+"Z.snap"), nil, 0o600))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		stop := run(New(s, save, hclog.NewNullLogger()))
@@ -210,15 +205,15 @@ func TestRun_EndsAtOnceWithoutASchedule(t *testing.T) {
 
 func TestStore_RemovesThePartsOfKilledServers(t *testing.T) {
 	s := toDirectory(t)
-	must(t, os.MkdirAll(s.Directory, 0o700))
+	kit.Must(t, os.MkdirAll(s.Directory, 0o700))
 	old := filepath.Join(s.Directory, "berth-20000101T000000Z.snap.123.part")
 	young := filepath.Join(s.Directory, "berth-20000101T000000Z.snap.456.part")
 	for _, path := range []string{old, young} {
-		must(t, os.WriteFile(path, nil, 0o600))
+		kit.Must(t, os.WriteFile(path, nil, 0o600))
 	}
 	before := time.Now().Add(-2 * s.Timeout)
-	must(t, os.Chtimes(old, before, before))
-	must(t, New(s, save, hclog.NewNullLogger()).saveOne(t.Context(), time.Now()))
+	kit.Must(t, os.Chtimes(old, before, before))
+	kit.Must(t, New(s, save, hclog.NewNullLogger()).saveOne(t.Context(), time.Now()))
 	_, oldErr := os.Stat(old)
 	_, youngErr := os.Stat(young)
 	if !os.IsNotExist(oldErr) || youngErr != nil {
@@ -229,23 +224,23 @@ func TestStore_RemovesThePartsOfKilledServers(t *testing.T) {
 func TestSaveOne_EncryptsForAllRecipients(t *testing.T) {
 	s := toDirectory(t)
 	first, err := age.GenerateX25519Identity()
-	must(t, err)
+	kit.Must(t, err)
 	second, err := age.GenerateX25519Identity()
-	must(t, err)
+	kit.Must(t, err)
 	s.EncryptTo = []string{first.Recipient().String()}
 	s.RecipientsFile = filepath.Join(t.TempDir(), "recipients")
-	must(t, os.WriteFile(s.RecipientsFile, []byte(second.Recipient().String()+"\n"), 0o600))
-	must(t, New(s, save, hclog.NewNullLogger()).saveOne(t.Context(), time.Now()))
+	kit.Must(t, os.WriteFile(s.RecipientsFile, []byte(second.Recipient().String()+"\n"), 0o600))
+	kit.Must(t, New(s, save, hclog.NewNullLogger()).saveOne(t.Context(), time.Now()))
 	names, err := archives(s.Directory)
-	must(t, err)
+	kit.Must(t, err)
 	if len(names) != 1 || !strings.HasSuffix(names[0], ".snap.age") {
 		t.Fatalf("got %q", names)
 	}
 	for _, id := range []age.Identity{first, second} {
 		sealed, err := os.ReadFile(filepath.Join(s.Directory, names[0]))
-		must(t, err)
+		kit.Must(t, err)
 		plain, err := age.Decrypt(bytes.NewReader(sealed), id)
-		must(t, err)
+		kit.Must(t, err)
 		got, err := io.ReadAll(plain)
 		if err != nil || string(got) != content || bytes.Contains(sealed, []byte(content)) {
 			t.Errorf("got %q, %v", got, err)
@@ -282,5 +277,5 @@ func TestSettings_AreValidated(t *testing.T) {
 		}
 	}
 	s := DefaultSettings()
-	must(t, s.Validate())
+	kit.Must(t, s.Validate())
 }

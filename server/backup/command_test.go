@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"berth/test/kit"
 )
 
 // program returns an agent whose program is a script of a shell.
@@ -20,14 +22,14 @@ func program(t *testing.T, script string) *Agent {
 	s := DefaultSettings()
 	s.Every = time.Hour
 	s.Command = []string{"/bin/sh", "-c", script}
-	must(t, s.Validate())
+	kit.Must(t, s.Validate())
 	return New(s, save, hclog.NewNullLogger())
 }
 
 func TestPipe_GivesAProgramTheWholeArchiveAndItsName(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 11, 27, 13, 0, 0, 0, time.UTC)
-	must(t, program(t, `cat > "`+dir+`/$BERTH_SNAPSHOT_NAME"`).saveOne(t.Context(), now))
+	kit.Must(t, program(t, `cat > "`+dir+`/$BERTH_SNAPSHOT_NAME"`).saveOne(t.Context(), now))
 	got, err := os.ReadFile(filepath.Join(dir, "berth-20261127T130000Z.snap"))
 	if err != nil || string(got) != content {
 		t.Errorf("the program got %q, %v", got, err)
@@ -55,7 +57,7 @@ func TestPipe_FailsUnlessTheProgramTookAll(t *testing.T) {
 // TestPipe_EndsAProgramThatHangs waits for the end of a child of the shell, which holds the pipe.
 func TestPipe_EndsAProgramThatHangs(t *testing.T) {
 	r, w, err := os.Pipe()
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = r.Close() }()
 	a := program(t, "sleep 1000 & echo started >&3; wait")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,14 +74,14 @@ func TestPipe_EndsAProgramThatHangs(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.saveOne(ctx, time.Now()) }()
 	_, err = r.Read(make([]byte, 16))
-	must(t, err)
+	kit.Must(t, err)
 	cancel()
 	err = <-ended
 	if err == nil {
 		t.Error("the archive was saved")
 	}
 	_, err = io.ReadAll(r) // its end: no process has the other end
-	must(t, err)
+	kit.Must(t, err)
 }
 
 func TestPipe_NamesTheSettingOfAProgramThatIsLate(t *testing.T) {

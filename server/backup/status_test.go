@@ -14,13 +14,15 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
+
+	"berth/test/kit"
 )
 
 // figures directs the metrics of the process to a sink, and returns a function with the newest gauges.
 func figures(t *testing.T) func(name string) float32 {
 	sink := metrics.NewInmemSink(time.Hour, 100*time.Hour)
 	_, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink)
-	must(t, err)
+	kit.Must(t, err)
 	return func(name string) float32 {
 		value := float32(-1)
 		for _, interval := range sink.Data() {
@@ -37,7 +39,7 @@ func figures(t *testing.T) func(name string) float32 {
 // forget ends the metrics of a test.
 func forget(t *testing.T) {
 	_, err := metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{})
-	must(t, err)
+	kit.Must(t, err)
 }
 
 // wantState holds the state and the gauges of an agent.
@@ -138,8 +140,8 @@ func TestStatus_KnowsTheArchivesOfADirectory(t *testing.T) {
 		_ = figures(t)
 		time.Sleep(7 * time.Minute)
 		made := time.Now()
-		must(t, os.MkdirAll(settings.Directory, 0o700))
-		must(t, os.WriteFile(filepath.Join(settings.Directory, nameOf(made, false)), nil, 0o600))
+		kit.Must(t, os.MkdirAll(settings.Directory, 0o700))
+		kit.Must(t, os.WriteFile(filepath.Join(settings.Directory, nameOf(made, false)), nil, 0o600))
 		a := New(settings, save, hclog.NewNullLogger())
 		defer run(a)()
 		time.Sleep(time.Minute)

@@ -39,7 +39,7 @@ func TestServerUnit_PassesTheChecksOfSystemd(t *testing.T) {
 		Description string  `json:"description"`
 		Exposure    *string `json:"exposure"` // nil: passed
 	}
-	must(t, json.Unmarshal([]byte(report), &checks))
+	kit.Must(t, json.Unmarshal([]byte(report), &checks))
 	if len(checks) < 50 {
 		t.Fatalf("systemd-analyze makes %d checks:\n%s", len(checks), report)
 	}
@@ -113,7 +113,7 @@ func (m *machine) checkUnits() {
 
 	shown := strings.TrimSpace(m.must("systemctl show -P TimeoutStopUSec berth"))
 	timeout, err := time.ParseDuration(strings.NewReplacer("min", "m", " ", "").Replace(shown))
-	must(m.t, err)
+	kit.Must(m.t, err)
 	if least := membership.DefaultLeaveDeadline + membership.StopPatience; timeout <= least {
 		m.t.Errorf("systemd kills an agent that drains after %s, and a drain may take %s", timeout, least)
 	}

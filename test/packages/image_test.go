@@ -15,33 +15,34 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/internal/version"
+	"berth/test/kit"
 )
 
 // runImage starts the image of a release in a docker daemon, and asks its server from within the container.
 func runImage(t *testing.T, dist string) {
 	daemon := dockertest.Start(t)
 	api, err := client.New(client.WithHost(daemon.Endpoint()))
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() { _ = api.Close() })
 
 	archive, err := os.Open(filepath.Join(dist,
 		"berth-"+version.Version+"-image-"+runtime.GOARCH+".tar"))
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = archive.Close() }()
 	loaded, err := api.ImageLoad(t.Context(), archive)
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = loaded.Close() }()
 	_, err = io.Copy(io.Discard, loaded) // the daemon has loaded it at its end
-	must(t, err)
+	kit.Must(t, err)
 
 	// Without a network the container has its own loopback, where the server listens.
 	made, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Image:      "berth:" + version.Version,
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
-	must(t, err)
+	kit.Must(t, err)
 	_, err = api.ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{})
-	must(t, err)
+	kit.Must(t, err)
 
 	for limit := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		out, err := execIn(t, api, made.ID, "/usr/bin/berth", "operator", "raft", "list-peers")

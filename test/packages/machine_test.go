@@ -16,6 +16,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"berth/test/kit"
 )
 
 // patience bounds the repetitions of a command that comes too early, and the start of an agent.
@@ -163,7 +165,7 @@ func newMachine(t *testing.T, dir string) *machine {
 			unix.CLONE_NEWUTS,
 		Pdeathsig: unix.SIGKILL,
 	}
-	must(t, cmd.Start())
+	kit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it never ends by itself
 		_ = cmd.Wait()         // the error is that of the kill
@@ -262,11 +264,4 @@ func removeGroup(group string) (busy []string) {
 		busy = append(busy, group)
 	}
 	return busy
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"berth/test/kit"
 )
 
 // checkIdle checks the agent after its first start, without a job.
@@ -49,7 +51,7 @@ func kernelAddress(m *machine, text string) netip.Addr {
 	m.t.Helper()
 	digits, _, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(digits)
-	must(m.t, err)
+	kit.Must(m.t, err)
 	for word := range slices.Chunk(raw, 4) {
 		slices.Reverse(word)
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func tools(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../Makefile")
-	must(t, err)
+	kit.Must(t, err)
 	pinned := regexp.MustCompile(`(?m)^(NFPM|SBOM) *:= (\S+)$`)
 	for _, m := range pinned.FindAllStringSubmatch(string(text), -1) {
 		output(t, "../../scripts/tool.sh", m[2])
@@ -86,7 +86,7 @@ func prepare(t *testing.T) string {
 		kit.SkipLacking(t, "systemd")
 	}
 	dir, err := os.MkdirTemp("/tmp", "packages")
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() {
 		err := os.RemoveAll(dir)
 		if err != nil {
@@ -114,9 +114,9 @@ func TestRelease(t *testing.T) {
 // compare compares two releases of one commit.
 func compare(t *testing.T, first, later string) {
 	sums, err := os.ReadFile(filepath.Join(first, "SHA256SUMS"))
-	must(t, err)
+	kit.Must(t, err)
 	again, err := os.ReadFile(filepath.Join(later, "SHA256SUMS"))
-	must(t, err)
+	kit.Must(t, err)
 	if string(sums) != string(again) {
 		t.Errorf("two releases of one commit differ:\n%s\n%s", sums, again)
 	}
@@ -144,7 +144,7 @@ const mostBytes = 80_000_000
 // checkSize keeps the program from growing unseen.
 func checkSize(t *testing.T, dist string) {
 	info, err := os.Stat(program(dist, "berth"))
-	must(t, err)
+	kit.Must(t, err)
 	if got := info.Size(); got > mostBytes {
 		t.Errorf("the program has %d bytes, and its bound is %d. `go tool nm -size -sort size` of "+
 			"a build without -s shows what is large. docs/adr/0106 and 0107 tell what makes the linker keep "+

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"berth/test/kit"
 )
 
 // pageName is how a message of a program names a page of the documentation.
@@ -18,7 +20,7 @@ func checkPages(t *testing.T, dist string) {
 	named := 0
 	for _, name := range []string{"berth", "berth-convert"} {
 		text, err := os.ReadFile(program(dist, name))
-		must(t, err)
+		kit.Must(t, err)
 		for _, page := range pageName.FindAll(text, -1) {
 			named++
 			if path := "/usr/share/doc/berth/" + string(page); !has(path) {
@@ -31,7 +33,7 @@ func checkPages(t *testing.T, dist string) {
 	}
 
 	config, err := os.ReadFile("../../packaging/berth.hcl")
-	must(t, err)
+	kit.Must(t, err)
 	for _, path := range regexp.MustCompile(`/usr/share/doc/[^ ):]+`).FindAllString(string(config), -1) {
 		if !has(path) {
 			t.Errorf("/etc/berth/berth.hcl names %s, which the package lacks", path)

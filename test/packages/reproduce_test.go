@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/kit"
 )
 
 // reproduce runs scripts/reproduce.sh in a repository whose release is one command.
@@ -13,17 +15,17 @@ func reproduce(t *testing.T, release string) (said string, err error) {
 	t.Helper()
 	repository := t.TempDir()
 	script, err := os.ReadFile("../../scripts/reproduce.sh")
-	must(t, err)
+	kit.Must(t, err)
 	makefile := "release:\n\tmkdir dist && echo same >dist/other\n\t" + release + "\n"
-	must(t, os.Mkdir(filepath.Join(repository, "scripts"), 0o755))
-	must(t, os.WriteFile(filepath.Join(repository, "scripts/reproduce.sh"), script, 0o755))
-	must(t, os.WriteFile(filepath.Join(repository, "Makefile"), []byte(makefile), 0o644))
+	kit.Must(t, os.Mkdir(filepath.Join(repository, "scripts"), 0o755))
+	kit.Must(t, os.WriteFile(filepath.Join(repository, "scripts/reproduce.sh"), script, 0o755))
+	kit.Must(t, os.WriteFile(filepath.Join(repository, "Makefile"), []byte(makefile), 0o644))
 	git := []string{"-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.invalid"}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "a release"}} {
 		output(t, "git", append(git, args...)...)
 	}
 	// A release has the files of the commit, and no change of the tree.
-	must(t, os.WriteFile(filepath.Join(repository, "Makefile"), []byte("release:\n\tfalse\n"), 0o644))
+	kit.Must(t, os.WriteFile(filepath.Join(repository, "Makefile"), []byte("release:\n\tfalse\n"), 0o644))
 
 	cmd := exec.Command(filepath.Join(repository, "scripts/reproduce.sh"))
 	work := t.TempDir()
