@@ -19,7 +19,8 @@ import (
 //
 // internal/codec is below structs, because the generated codecs of structs call it. server/nodeconn and
 // server/clock are below endpoints, because procedures and leader loops both call nodes and read the clock.
-// test/kit is beside internal, because the packages with the fakes of an area use it.
+// test/kit is beside internal and test/oneserver below endpoints, because the packages with the fakes of an
+// area use them.
 var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
@@ -27,6 +28,7 @@ var layers = [][]string{
 	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul", "vault"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority", "server/clock"},
+	{"test/oneserver"},
 	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},
