@@ -11,7 +11,6 @@ import (
 
 	"berth/api"
 	"berth/internal/auditlog"
-	"berth/internal/origin"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -69,7 +68,7 @@ func (f callerFunc) Call(ctx context.Context, _ string, req, _ any) error { retu
 func TestHandler_CallsMethodsWithTheOrigin(t *testing.T) {
 	var got *structs.Origin
 	var caller rpc.Caller = callerFunc(func(ctx context.Context, _ any) error {
-		got = origin.From(ctx)
+		got = auditlog.OriginFrom(ctx)
 		return structs.NotFoundf("no job")
 	})
 	s := newServer(t, func(cfg *api.Config) { cfg.Caller = caller })

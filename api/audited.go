@@ -9,7 +9,6 @@ import (
 
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
-	"berth/internal/origin"
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/access"
@@ -51,7 +50,7 @@ func NoteOrigin(w http.ResponseWriter, r *http.Request, agent string) *http.Requ
 
 	w.Header().Set(HeaderRequestID, o.RequestID)
 	r.Header.Set(HeaderRequestID, o.RequestID)
-	return r.WithContext(origin.With(r.Context(), o))
+	return r.WithContext(auditlog.WithOrigin(r.Context(), o))
 }
 
 // idOf returns a new ID, or that of a request that another agent has passed on. With TLS only a server can:
@@ -126,7 +125,7 @@ func event(ctx context.Context, r AuditedRequest) *auditlog.Event {
 		e.Objects = []auditlog.Object{{Type: "allocation", ID: id}}
 	}
 
-	o := origin.From(ctx)
+	o := auditlog.OriginFrom(ctx)
 	if o == nil {
 		return e
 	}

@@ -16,7 +16,6 @@ import (
 	"berth/api"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
-	"berth/internal/origin"
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/access"
@@ -54,7 +53,7 @@ func TestNote_GivesARequestItsOrigin(t *testing.T) {
 	r.TLS = certificate(pki.RoleOperator, "ann")
 	w := httptest.NewRecorder()
 	r = api.NoteOrigin(w, r, "a1")
-	o := *origin.From(r.Context())
+	o := *auditlog.OriginFrom(r.Context())
 	id := o.RequestID
 	o.RequestID = ""
 	want := structs.Origin{
@@ -74,7 +73,7 @@ func TestNote_GivesARequestItsOrigin(t *testing.T) {
 	}
 
 	r = r.WithContext(opsocket.Mark(t.Context()))
-	if !origin.From(api.NoteOrigin(w, r, "a1").Context()).Socket {
+	if !auditlog.OriginFrom(api.NoteOrigin(w, r, "a1").Context()).Socket {
 		t.Error("the origin has not the operator socket")
 	}
 }
@@ -102,7 +101,7 @@ func TestNote_TakesTheIDOfAnAgentAlone(t *testing.T) {
 		if c.passed {
 			r.Header.Set(api.HeaderPassedOn, "1")
 		}
-		got := origin.From(api.NoteOrigin(httptest.NewRecorder(), r, "").Context()).RequestID
+		got := auditlog.OriginFrom(api.NoteOrigin(httptest.NewRecorder(), r, "").Context()).RequestID
 		if (got == c.id) != c.want {
 			t.Errorf("%s: got the ID %q, taken over: want %t", name, got, c.want)
 		}
@@ -123,7 +122,7 @@ func TestServe_HasTheChangesOfAnAgent(t *testing.T) {
 		"":                     0,
 	} {
 		log, text := openLog(t)
-		ctx := origin.With(t.Context(), &structs.Origin{RequestID: "id-1", Agent: "a1"})
+		ctx := auditlog.WithOrigin(t.Context(), &structs.Origin{RequestID: "id-1", Agent: "a1"})
 		r := api.AuditedRequest{Needs: needs, Caller: caller, AllocID: "alloc-1"}
 		answer, err := api.ServeAudited(ctx, log, r, func() (any, error) {
 			if got := strings.Count(text(), "\n"); got != want/2 {

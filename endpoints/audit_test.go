@@ -16,7 +16,6 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
-	"berth/internal/origin"
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
@@ -431,8 +430,8 @@ func TestAudit_TheOriginIsInNoLogEntry(t *testing.T) {
 	if strings.Contains(s.Raft.Text(), "canary-remote") {
 		t.Error("an entry of the log has the origin of its request")
 	}
-	ctx := origin.With(t.Context(), &structs.Origin{RequestID: "id"})
-	if origin.From(ctx).RequestID != "id" || origin.From(t.Context()) != nil {
+	ctx := auditlog.WithOrigin(t.Context(), &structs.Origin{RequestID: "id"})
+	if auditlog.OriginFrom(ctx).RequestID != "id" || auditlog.OriginFrom(t.Context()) != nil {
 		t.Error("a context does not carry the origin")
 	}
 }

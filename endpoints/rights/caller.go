@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 
+	"berth/internal/auditlog"
 	"berth/internal/mvcc"
-	"berth/internal/origin"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -24,11 +24,11 @@ func (c ofPeople) Call(ctx context.Context, method string, req, resp any) error 
 	case interface{ Query() *structs.QueryOptions }:
 		q := r.Query()
 		q.AuthToken = cmp.Or(q.AuthToken, access.Anonymous)
-		q.Origin = origin.From(ctx)
+		q.Origin = auditlog.OriginFrom(ctx)
 	case interface{ Write() *structs.WriteOptions }:
 		w := r.Write()
 		w.AuthToken = cmp.Or(w.AuthToken, access.Anonymous)
-		w.Origin = origin.From(ctx)
+		w.Origin = auditlog.OriginFrom(ctx)
 	}
 	return c.caller.Call(ctx, method, req, resp)
 }
