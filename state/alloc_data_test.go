@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -25,8 +26,8 @@ func dataFixture(t *testing.T, edit func(*structs.Job)) *fixture {
 // replace stops an allocation and places another one for it.
 func (w *fixture) replace(old, id, node string) {
 	w.t.Helper()
-	a := Alloc(w.s.Read(), old)
-	j := Job(w.s.Read(), a.Namespace, a.JobID)
+	a := state.Alloc(w.s.Read(), old)
+	j := state.Job(w.s.Read(), a.Namespace, a.JobID)
 	p := w.plan(j)
 	p.Stop = []*structs.PlanStop{{AllocID: old}}
 	p.Place = []*structs.Allocation{{
@@ -39,22 +40,22 @@ func (w *fixture) replace(old, id, node string) {
 		NodeID:             node,
 		PreviousAllocation: old,
 	}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 }
 
 // stopFor stops an allocation for a cause, before a successor has a place.
 func (w *fixture) stopFor(id string, cause structs.StopCause) {
 	w.t.Helper()
-	a := Alloc(w.s.Read(), id)
-	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
+	a := state.Alloc(w.s.Read(), id)
+	p := w.plan(state.Job(w.s.Read(), a.Namespace, a.JobID))
 	p.Stop = []*structs.PlanStop{{AllocID: id, Cause: cause}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 }
 
 // count changes the count of the job web, and runs it again if it was stopped.
 func (w *fixture) count(n int) {
 	w.t.Helper()
-	next := *Job(w.s.Read(), "default", "web")
+	next := *state.Job(w.s.Read(), "default", "web")
 	g := *next.TaskGroups[0]
 	g.Count = n
 	next.TaskGroups = []*structs.TaskGroup{&g}
@@ -79,7 +80,7 @@ func (w *fixture) workDone(node, alloc string) {
 // reportTask reports the states of an allocation and of its task t.
 func (w *fixture) reportTask(node, alloc, status string, task *structs.TaskState) {
 	w.t.Helper()
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
 		WriteOptions: w.now(),
 		Allocs: []*structs.AllocClientUpdate{{
@@ -132,19 +133,19 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		"stopped without a replacement": {migrate, func(w *fixture) { w.stop("a", "") }, none},
 		"failed":                        {migrate, func(w *fixture) { w.client("n1", "a", structs.AllocFailed) }, ""},
 		"stopped to be placed again": {migrate, func(w *fixture) {
-			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
 		}, ""},
 		"stopped first for a newer version": {migrate, func(w *fixture) {
 			w.stopFor("a", structs.StopReplaced)
 		}, ""},
 		"stopped for good, in the words of a stop for a newer version": {migrate, func(w *fixture) {
-			p := w.plan(Job(w.s.Read(), "default", "web"))
+			p := w.plan(state.Job(w.s.Read(), "default", "web"))
 			p.Stop = []*structs.PlanStop{{
 				AllocID:     "a",
 				Description: "replaced by a newer version of the job",
 			}}
-			do(w, PlanApply, p)
+			do(w, state.PlanApply, p)
 		}, none},
 		"stopped for a canary of a newer version": {migrate, func(w *fixture) {
 			w.alloc("b", "web", "n2")
@@ -166,7 +167,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			func(w *fixture) {
 				w.stopFor("a", structs.StopNodeDown)
 				w.client("n1", "a", structs.AllocComplete)
-				do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
+				do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
 			}, none,
 		},
 		"lost with its node, of a sysbatch job that has done its work": {
@@ -179,7 +180,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		"stopped to be placed again, of a batch job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
 			func(w *fixture) {
-				do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+				do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 				w.stop("a", "")
 			}, "",
 		},
@@ -187,7 +188,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			w.stopFor("a", structs.StopNodeDown)
 		}, none},
 		"beyond the count": {migrate, func(w *fixture) {
-			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
 			w.count(0)
 		}, none},
@@ -198,14 +199,14 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		}, none},
 		"failed before the job was stopped for a while": {migrate, func(w *fixture) {
 			w.client("n1", "a", structs.AllocFailed)
-			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 			w.count(1)
 		}, none},
 		"replaced by one whose row is deleted": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
 			w.stopFor("a", structs.StopReplaced)
 			w.client("n2", "b", structs.AllocFailed)
-			do(w, Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.now()})
+			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.now()})
 		}, none},
 		"failed before another of its name": {migrate, func(w *fixture) {
 			w.client("n1", "a", structs.AllocFailed)
@@ -213,7 +214,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		}, none},
 		"a job that was stopped": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 			w.stop("b", "")
 			w.client("n2", "b", structs.AllocComplete)
 		}, none},
@@ -236,10 +237,10 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 	} {
 		w := dataFixture(t, c.job)
 		c.do(w)
-		if Node(w.s.Read(), "n1") != nil {
+		if state.Node(w.s.Read(), "n1") != nil {
 			w.client("n1", "a", structs.AllocComplete)
 		}
-		waits := DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"}, 0)
+		waits := state.DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"}, 0)
 		by, awaited := waits["a"]
 		got := by
 		if !awaited {
@@ -248,7 +249,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		if got != c.want || len(waits) > 1 {
 			t.Errorf("%s: awaited by %q of %v, want %q", name, got, waits, c.want)
 		}
-		if others := DataWaits(w.s.Read(), "n2", []string{"a"}, 0); len(others) > 0 {
+		if others := state.DataWaits(w.s.Read(), "n2", []string{"a"}, 0); len(others) > 0 {
 			t.Errorf("%s: another node learns of %v", name, others)
 		}
 	}
@@ -263,7 +264,7 @@ func TestDataAwaited_OfACanary(t *testing.T) {
 		"failed":    {func(*fixture) {}, true},
 		"displaced": {func(w *fixture) { w.stopFor("c", structs.StopReplaced) }, false},
 		"failed, with its deployment": {func(w *fixture) {
-			do(w, DeploymentStatus, &structs.DeploymentStatusRequest{
+			do(w, state.DeploymentStatus, &structs.DeploymentStatusRequest{
 				DeploymentStatusUpdate: structs.DeploymentStatusUpdate{
 					DeploymentID: "d",
 					Status:       structs.DeploymentFailed,
@@ -277,8 +278,8 @@ func TestDataAwaited_OfACanary(t *testing.T) {
 		w.deployed("c", "web", "d", true)
 		w.client("n1", "c", structs.AllocFailed)
 		c.do(w)
-		a := Alloc(w.s.Read(), "c")
-		if _, awaited := DataAwaited(w.s.Read(), a); awaited != c.awaited {
+		a := state.Alloc(w.s.Read(), "c")
+		if _, awaited := state.DataAwaited(w.s.Read(), a); awaited != c.awaited {
 			t.Errorf("%s: awaited %v: %+v", name, awaited, a)
 		}
 	}
@@ -287,14 +288,14 @@ func TestDataAwaited_OfACanary(t *testing.T) {
 func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 	w := dataFixture(t, func(*structs.Job) {})
 	last := "a"
-	for i := range 2 * longestDataChain {
+	for i := range 2 * state.LongestDataChain {
 		next := fmt.Sprint("next", i)
 		w.replace(last, next, "n2")
 		w.client("n2", next, structs.AllocFailed)
 		last = next
 	}
 	w.client("n1", "a", structs.AllocComplete)
-	if waits := DataWaits(w.s.Read(), "n1", []string{"a"}, 0); len(waits) != 1 {
+	if waits := state.DataWaits(w.s.Read(), "n1", []string{"a"}, 0); len(waits) != 1 {
 		t.Errorf("got %v", waits)
 	}
 }
@@ -311,9 +312,9 @@ func TestDataAwaited_InAPerNodeJobCostsTheSameWithManyNodes(t *testing.T) {
 			w.alloc(id, "web", id)
 		}
 		tx := w.s.Read()
-		a := Alloc(tx, "a")
+		a := state.Alloc(tx, "a")
 		return testing.AllocsPerRun(10, func() {
-			if _, awaited := DataAwaited(tx, a); !awaited {
+			if _, awaited := state.DataAwaited(tx, a); !awaited {
 				t.Error("nobody takes over the data")
 			}
 		})
@@ -349,7 +350,7 @@ func TestTakesData_IsForLaterAllocationsOfThePlace(t *testing.T) {
 		"of a system job on another node": {system, later(func(*structs.Allocation) {}), false},
 		"of a system job on its node":     {system, later(func(a *structs.Allocation) { a.NodeID = "n1" }), true},
 	} {
-		if got := TakesData(c.job, c.successor, ended); got != c.want {
+		if got := state.TakesData(c.job, c.successor, ended); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"slices"
 	"strconv"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -153,7 +154,7 @@ func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 		if got := restored.trustedAt(21); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q are trusted; expected %q", name, got, c.want)
 		}
-		if faults := Check(restored.s.Read()); len(faults) > 0 {
+		if faults := state.Check(restored.s.Read()); len(faults) > 0 {
 			t.Errorf("%s: %v", name, faults)
 		}
 	}

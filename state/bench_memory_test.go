@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"berth/bench/shape"
 	"berth/internal/snaparchive"
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -21,14 +22,14 @@ var archive = flag.String("archive", "",
 
 // restored returns the store as a server has it after a restart, the size of its heap and the time of the
 // load.
-func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
+func (b *benchStore) restored() (s *state.Store, held float64, took time.Duration) {
 	var buf memory
 	if err := b.s.Save(&buf); err != nil {
 		b.tb.Fatal(err)
 	}
 	b.s = nil
 	before := heapNow()
-	s = New()
+	s = state.New()
 	r, start := buf, time.Now()
 	if err := loadAsServer(s, &r); err != nil {
 		b.tb.Fatal(err)
@@ -99,7 +100,7 @@ func BenchmarkCapacity(b *testing.B) {
 		shared:  -1,
 		allocs:  n,
 	}.store(b)
-	s.many(n*each, func(tx *WriteTx, i int) error {
+	s.many(n*each, func(tx *state.WriteTx, i int) error {
 		return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			shape.Claim(shape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
 	})
@@ -151,7 +152,7 @@ func BenchmarkFirstRestore(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	s := New()
+	s := state.New()
 	start := time.Now()
 	err = loadAsServer(s, file)
 	if err != nil {
@@ -170,7 +171,7 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // archived writes a store, which has size bytes, into a file. It does nothing without a path.
-func archived(s *Store, path string, size int64) error {
+func archived(s *state.Store, path string, size int64) error {
 	if path == "" {
 		return nil
 	}

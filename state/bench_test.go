@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/bench/shape"
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -39,7 +40,7 @@ func BenchmarkFingerprint(b *testing.B) {
 }
 
 func (b *benchStore) register(r *structs.NodeRegisterRequest) {
-	b.do(func(tx *WriteTx) error { return NodeRegister(tx, r) })
+	b.do(func(tx *state.WriteTx) error { return state.NodeRegister(tx, r) })
 }
 
 // BenchmarkFingerprintDiff is the same change as berth's nodes send it: the one instance that changed.
@@ -59,7 +60,7 @@ func benchDiff(b *testing.B, most int) {
 				Upserts: []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, k, i+1)},
 			}
 		}, func(r *structs.NodeUpdateCSIRequest) {
-			s.do(func(tx *WriteTx) error { return NodeUpdateCSI(tx, r) })
+			s.do(func(tx *state.WriteTx) error { return state.NodeUpdateCSI(tx, r) })
 		})
 	})
 }
@@ -113,7 +114,7 @@ func benchBoot(b *testing.B, batch int) {
 		m := kit.BeginMeter(b)
 		for m.Loop() {
 			m.Pause()
-			s := New()
+			s := state.New()
 			for i := range reqs {
 				reqs[i] = shape.Register(i, 0, shape.Plugin)
 			}
@@ -121,8 +122,8 @@ func benchBoot(b *testing.B, batch int) {
 			for i := 0; i < n; {
 				t := s.Begin()
 				for end := min(n, i+batch); i < end; i++ {
-					_ = t.Apply(uint64(i+10), func(tx *WriteTx) error {
-						return NodeRegister(tx, reqs[i])
+					_ = t.Apply(uint64(i+10), func(tx *state.WriteTx) error {
+						return state.NodeRegister(tx, reqs[i])
 					})
 				}
 				t.Commit()
@@ -164,11 +165,11 @@ func BenchmarkClaimWriter(b *testing.B) {
 
 func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
 	key := c.Key()
-	b.do(func(tx *WriteTx) error {
+	b.do(func(tx *state.WriteTx) error {
 		return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
-	b.do(func(tx *WriteTx) error {
-		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
+	b.do(func(tx *state.WriteTx) error {
+		return state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
 	})
 }
 
@@ -189,9 +190,9 @@ func benchStorm(b *testing.B, batch int) {
 		m := kit.BeginMeter(b)
 		for m.Loop() {
 			m.Pause()
-			s.many(r, func(tx *WriteTx, i int) error { // the first round has no claims to release
+			s.many(r, func(tx *state.WriteTx, i int) error { // the first round has no claims to release
 				claims[i] = shape.Claim(shape.SharedVolume, i, structs.ClaimRead)
-				return VolumeUnpublish(tx,
+				return state.VolumeUnpublish(tx,
 					&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
 			m.Resume()
@@ -199,7 +200,7 @@ func benchStorm(b *testing.B, batch int) {
 				t := s.s.Begin()
 				for end := min(r, i+batch); i < end; i++ {
 					s.index++
-					_ = t.Apply(s.index, func(tx *WriteTx) error {
+					_ = t.Apply(s.index, func(tx *state.WriteTx) error {
 						return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
 					})
 				}
@@ -220,7 +221,7 @@ func BenchmarkPluginGet(b *testing.B) {
 			pluginAllocs: true,
 		}.store(b)
 		kit.MeasureRepeated(b, func() {
-			d := PluginDetail(s.s.Read(), shape.Plugin)
+			d := state.PluginDetail(s.s.Read(), shape.Plugin)
 			if len(d.Allocations) != n || len(d.Nodes) != n {
 				b.Fatal(len(d.Allocations))
 			}
@@ -237,7 +238,7 @@ func BenchmarkPluginPage(b *testing.B) {
 			pluginAllocs: true,
 		}.store(b)
 		kit.MeasureRepeated(b, func() {
-			if d, next := PluginPage(s.s.Read(), shape.Plugin, nil, 100); len(d.Allocations) != 100 ||
+			if d, next := state.PluginPage(s.s.Read(), shape.Plugin, nil, 100); len(d.Allocations) != 100 ||
 				next == nil {
 				b.Fatal(len(d.Allocations))
 			}
@@ -259,7 +260,7 @@ func BenchmarkVolumeList(b *testing.B) {
 		kit.MeasureRepeated(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
 			stub := csi.VolumeStubs(tx)
-			for v := range Volumes(tx, structs.DefaultNamespace, "") {
+			for v := range state.Volumes(tx, structs.DefaultNamespace, "") {
 				s := new(structs.CSIVolumeListStub)
 				stub(v, s)
 				out = append(out, s)
@@ -290,8 +291,8 @@ func BenchmarkAllocUpdate(b *testing.B) {
 }
 
 func (b *benchStore) report(u *structs.AllocClientUpdate) {
-	b.do(func(tx *WriteTx) error {
-		return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
+	b.do(func(tx *state.WriteTx) error {
+		return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
 	})
 }
 
@@ -306,12 +307,12 @@ func BenchmarkAllocEnds(b *testing.B) {
 			allocs: n,
 		}.store(b)
 		kit.MeasurePrepared(b, 1, min(n, kit.AtOnce), func(i int) *structs.AllocClientUpdate {
-			s.many(1, func(tx *WriteTx, _ int) error {
-				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, shape.JobID) {
+			s.many(1, func(tx *state.WriteTx, _ int) error {
+				for e := range state.EvalsByJob(tx.ReadTx, structs.DefaultNamespace, shape.JobID) {
 					schema.Evals.Delete(tx, e)
 				}
 				a := shape.Alloc(i%n, nodes)
-				putAlloc(tx, Alloc(tx.ReadTx, a.ID), a)
+				state.PutAlloc(tx, state.Alloc(tx.ReadTx, a.ID), a)
 				return nil
 			})
 			return &structs.AllocClientUpdate{ID: shape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
@@ -334,7 +335,7 @@ func BenchmarkNodeStatus(b *testing.B) {
 				Status:  status,
 			}
 		}, func(u *structs.NodeStatusUpdate) {
-			s.do(func(tx *WriteTx) error { return NodeStatus(tx, u) })
+			s.do(func(tx *state.WriteTx) error { return state.NodeStatus(tx, u) })
 		})
 	})
 }
@@ -367,7 +368,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		m := kit.BeginMeter(b)
 		for m.Loop() {
 			r := buf
-			if err := loadAsServer(New(), &r); err != nil {
+			if err := loadAsServer(state.New(), &r); err != nil {
 				b.Fatal(err)
 			}
 			m.Round()
@@ -378,7 +379,7 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 // loadAsServer loads a snapshot file with the GOGC of servers.
-func loadAsServer(s *Store, r io.Reader) error {
+func loadAsServer(s *state.Store, r io.Reader) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	return s.Load(r)
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/unblock"
 	"berth/structs"
 )
 
 // freedNodes renders the nodes on which capacity was freed after an index.
-func freedNodes(tx *ReadTx, index uint64) string {
+func freedNodes(tx *state.ReadTx, index uint64) string {
 	nodes, known := unblock.NodesFreedSince(tx, index)
 	if !known {
 		return "anywhere"
@@ -51,7 +52,7 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 
 	w.index++
 	at := w.index
-	if err := w.s.Write(at, func(tx *WriteTx) error {
+	if err := w.s.Write(at, func(tx *state.WriteTx) error {
 		unblock.Capacity(tx, "n2")
 		unblock.Key(tx, structs.WakeCapacity) // the event names no node
 		unblock.Capacity(tx, "n1")
@@ -73,7 +74,7 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 	if err := w.s.Save(&saved); err != nil {
 		t.Fatal(err)
 	}
-	loaded := New()
+	loaded := state.New()
 	if err := loaded.Load(&saved); err != nil {
 		t.Fatal(err)
 	}

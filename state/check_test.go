@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -14,69 +15,69 @@ import (
 
 // TestCheck_FindsEachViolation breaks one invariant at a time, without the write functions.
 func TestCheck_FindsEachViolation(t *testing.T) {
-	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
+	claimRow := func(tx *state.WriteTx, alloc string) *structs.CSIClaim {
 		return csi.Claim(tx.ReadTx, "default", "v", alloc).Copy()
 	}
-	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment {
+	attachmentRow := func(tx *state.WriteTx) *structs.CSIAttachment {
 		return csi.Attachment(tx.ReadTx, "default", "v", "n1").Copy()
 	}
-	for says, violate := range map[string]func(*WriteTx){
-		"granted although it conflicts with that of a1": func(tx *WriteTx) {
+	for says, violate := range map[string]func(*state.WriteTx){
+		"granted although it conflicts with that of a1": func(tx *state.WriteTx) {
 			c := claimRow(tx, "a2")
 			c.State, c.GrantIndex = granted, tx.Index
 			schema.Claims.Put(tx, c)
 		},
-		"no such volume":     func(tx *WriteTx) { schema.Volumes.Delete(tx, csi.Volume(tx.ReadTx, "default", "v")) },
-		"no such allocation": func(tx *WriteTx) { schema.Allocs.Delete(tx, Alloc(tx.ReadTx, "a1")) },
-		"it waits though the allocation is terminal": func(tx *WriteTx) {
-			a := Alloc(tx.ReadTx, "a2").Copy()
+		"no such volume":     func(tx *state.WriteTx) { schema.Volumes.Delete(tx, csi.Volume(tx.ReadTx, "default", "v")) },
+		"no such allocation": func(tx *state.WriteTx) { schema.Allocs.Delete(tx, state.Alloc(tx.ReadTx, "a1")) },
+		"it waits though the allocation is terminal": func(tx *state.WriteTx) {
+			a := state.Alloc(tx.ReadTx, "a2").Copy()
 			a.DesiredStatus = structs.AllocDesiredStop
 			schema.Allocs.Put(tx, a)
 		},
-		"claims of volume default/v": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
-		"waits though it could be granted": func(tx *WriteTx) {
+		"claims of volume default/v": func(tx *state.WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
+		"waits though it could be granted": func(tx *state.WriteTx) {
 			csi.DropClaim(tx, claimRow(tx, "a1"))
 			schema.Attachments.Delete(tx, attachmentRow(tx))
 		},
-		"no claim uses it": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
-		"detaching under a claim": func(tx *WriteTx) {
+		"no claim uses it": func(tx *state.WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
+		"detaching under a claim": func(tx *state.WriteTx) {
 			a := attachmentRow(tx)
 			a.State = structs.AttachmentDetaching
 			schema.Attachments.Put(tx, a)
 		},
-		"has 2 attachments": func(tx *WriteTx) {
+		"has 2 attachments": func(tx *state.WriteTx) {
 			a := attachmentRow(tx)
 			a.NodeID = "n2"
 			schema.Attachments.Put(tx, a)
 		},
-		"nothing refers to it": func(tx *WriteTx) { schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
-		"plugin p has no row":  func(tx *WriteTx) { schema.Plugins.Delete(tx, csi.Plugin(tx.ReadTx, "p")) },
-		"the node is down": func(tx *WriteTx) {
-			n := Node(tx.ReadTx, "n1").Copy()
+		"nothing refers to it": func(tx *state.WriteTx) { schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
+		"plugin p has no row":  func(tx *state.WriteTx) { schema.Plugins.Delete(tx, csi.Plugin(tx.ReadTx, "p")) },
+		"the node is down": func(tx *state.WriteTx) {
+			n := state.Node(tx.ReadTx, "n1").Copy()
 			n.Status = structs.NodeDown
 			schema.Nodes.Put(tx, n)
 		},
-		"names plugin instances []": func(tx *WriteTx) {
-			n := shallowCopy(Node(tx.ReadTx, "n1"))
+		"names plugin instances []": func(tx *state.WriteTx) {
+			n := state.ShallowCopy(state.Node(tx.ReadTx, "n1"))
 			n.SetCSIInstances(nil)
 			schema.Nodes.Put(tx, n)
 		},
-		"are both ext-v of plugin p": func(tx *WriteTx) {
+		"are both ext-v of plugin p": func(tx *state.WriteTx) {
 			v := aVolume("second", "p")
 			v.ExternalID, v.State = "ext-v", structs.VolumeReady
 			schema.Volumes.Put(tx, v)
 		},
-		"version 0 of job j is gone": func(tx *WriteTx) {
-			schema.JobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0))
+		"version 0 of job j is gone": func(tx *state.WriteTx) {
+			schema.JobVersions.Delete(tx, state.JobVersion(tx.ReadTx, "default", "j", 0))
 		},
-		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
+		"source of job default/gone: version 0 is gone": func(tx *state.WriteTx) {
 			schema.JobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
 		},
-		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &cluster.Namespace{}) },
-		`node pool "all": a built-in pool`: func(tx *WriteTx) {
+		"a namespace has no name": func(tx *state.WriteTx) { schema.Namespaces.Put(tx, &cluster.Namespace{}) },
+		`node pool "all": a built-in pool`: func(tx *state.WriteTx) {
 			schema.NodePools.Put(tx, &cluster.NodePool{Name: structs.AllNodePools})
 		},
-		"is running and should be": func(tx *WriteTx) {
+		"is running and should be": func(tx *state.WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning
 			schema.Jobs.Put(tx, j)
@@ -88,7 +89,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 				Status:    structs.EvalComplete,
 			})
 		},
-		"missed the unblock of capacity": func(tx *WriteTx) {
+		"missed the unblock of capacity": func(tx *state.WriteTx) {
 			schema.Evals.Put(tx, &structs.Evaluation{
 				ID:        "e",
 				JobID:     "x",
@@ -96,43 +97,43 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 				BlockedOn: []string{structs.WakeCapacity},
 			})
 		},
-		"allocation a1 has one of its devices": func(tx *WriteTx) {
-			a := Alloc(tx.ReadTx, "a1").Copy()
+		"allocation a1 has one of its devices": func(tx *state.WriteTx) {
+			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {{Type: "gpu", DeviceIDs: []string{"0"}}}}
 			schema.Allocs.Put(tx, a)
 			twin := a.Copy()
 			twin.ID = "twin"
 			schema.Allocs.Put(tx, twin)
 		},
-		"allocation a1: allocation twin has one of its ports": func(tx *WriteTx) {
-			a := Alloc(tx.ReadTx, "a1").Copy()
+		"allocation a1: allocation twin has one of its ports": func(tx *state.WriteTx) {
+			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
 			schema.Allocs.Put(tx, a)
 			twin := a.Copy()
 			twin.ID = "twin"
 			schema.Allocs.Put(tx, twin)
 		},
-		"use of node n1: counted {apart:0 all:{cpu:300": func(tx *WriteTx) {
-			Alloc(tx, "a1").Resources = &structs.Resources{CPU: 200} // in place, which no writer may do
+		"use of node n1: counted {apart:0 all:{cpu:300": func(tx *state.WriteTx) {
+			state.Alloc(tx, "a1").Resources = &structs.Resources{CPU: 200} // in place, which no writer may do
 		},
-		"allocations of evaluation {e1 default j}: counted 1, kept 0": func(tx *WriteTx) {
-			a := Alloc(tx.ReadTx, "a1").Copy()
+		"allocations of evaluation {e1 default j}: counted 1, kept 0": func(tx *state.WriteTx) {
+			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.EvalID = "e1"
 			schema.Allocs.Put(tx, a)
 			by := schema.PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}
 			schema.EvalAllocs.Delete(tx, &schema.EvalAllocsRow{PlacedBy: by})
 		},
-		"tokens of auth method ci: counted 1, kept 0": func(tx *WriteTx) {
+		"tokens of auth method ci: counted 1, kept 0": func(tx *state.WriteTx) {
 			schema.ACLTokens.Put(tx, &access.Token{AccessorID: "t", AuthMethod: "ci"})
 			schema.ACLMethodTokens.Delete(tx, &schema.MethodTokens{Method: "ci"})
 		},
-		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
+		"scaling events of group \"g\": job default/gone is gone": func(tx *state.WriteTx) {
 			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})
 		},
-		"of job default/j: there are 0": func(tx *WriteTx) {
+		"of job default/j: there are 0": func(tx *state.WriteTx) {
 			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "j", Group: "g"})
 		},
-		"modified at 999": func(tx *WriteTx) {
+		"modified at 999": func(tx *state.WriteTx) {
 			n := aNode("n9")
 			schema.Nodes.Put(tx, n)
 			n.ModifyIndex = 999
@@ -141,14 +142,14 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			w := threeNodes(t, true)
 			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
-			if faults := Check(w.s.Read()); faults != nil {
+			if faults := state.Check(w.s.Read()); faults != nil {
 				t.Fatal(faults)
 			}
-			_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+			_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
 				violate(tx)
 				return nil
 			})
-			if faults := strings.Join(Check(w.s.Read()), "\n"); !strings.Contains(faults, says) {
+			if faults := strings.Join(state.Check(w.s.Read()), "\n"); !strings.Contains(faults, says) {
 				t.Errorf("got faults %q, want %q", faults, says)
 			}
 		})
@@ -158,14 +159,14 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 // TestCheck_BoundsItsAnswer puts many faulty rows, and one with a long name.
 func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
-	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+	_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
 		for i := range schema.MostFaults + 6 {
 			schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
 		}
 		return nil
 	})
-	faults := Check(w.s.Read())
+	faults := state.Check(w.s.Read())
 	if len(faults) != schema.MostFaults+1 || faults[schema.MostFaults] != "and 7 more" {
 		t.Errorf("got %d lines, the last is %q", len(faults), faults[len(faults)-1])
 	}

@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -17,7 +18,7 @@ func (w *fixture) accepted(agent *structs.AgentProof) {
 	n.BootID = agent.BootID
 	n.Machine = agent.Machine
 	n.Mark = agent.Mark()
-	do(w, NodeRegister, &structs.NodeRegisterRequest{
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		WriteOptions: w.now(),
@@ -54,13 +55,13 @@ func TestClaims_OfAnotherAgentChangeNothing(t *testing.T) {
 	if err := w.claimAs(own, "a1", false); err != nil {
 		t.Fatal(err)
 	}
-	if mark := Node(w.s.Read(), "n1").Mark; mark != "m2" {
+	if mark := state.Node(w.s.Read(), "n1").Mark; mark != "m2" {
 		t.Fatalf("the row has the mark %q, want that of the claim", mark)
 	}
 
 	rows := func() string {
 		tx := w.s.Read()
-		return fmt.Sprintf("%+v %+v %+v", Node(tx, "n1"), csi.Claim(tx, "default", "v", "a1"),
+		return fmt.Sprintf("%+v %+v %+v", state.Node(tx, "n1"), csi.Claim(tx, "default", "v", "a1"),
 			csi.Claim(tx, "default", "v", "a2"))
 	}
 	before := rows()
@@ -77,7 +78,7 @@ func TestClaims_OfAnotherAgentChangeNothing(t *testing.T) {
 			"claims":            w.claimAs(given, "a2", false),
 			"guards its claim":  w.claimAs(given, "a1", true),
 			"repeats its claim": w.claimAs(given, "a1", false),
-			"releases it": try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			"releases it": try(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 				NodeID: "n1", SecretID: "secret-n1", FromAgent: from, Claims: []structs.CSIClaimKey{key}}),
 			"has grown it": try(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 				NodeID: "n1", SecretID: "secret-n1", FromAgent: from, VolumeID: "v", AllocID: "a1"}),
@@ -125,7 +126,7 @@ func TestClaims_AreOfTheAgentThatRegisteredLast(t *testing.T) {
 			w.volume("v", "p")
 			if c.purged {
 				w.stop("a1", structs.AllocComplete)
-				do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+				do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 				if err := w.claimAs(c.next, "a1", false); !structs.IsKind(err, structs.KindNotFound) {
 					t.Errorf("before the node has registered: %v", err)
 				}

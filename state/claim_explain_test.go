@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -20,10 +21,10 @@ import (
 // storeWithQueue returns a store with a volume for which some readers and n allocations wait, each in its own
 // access mode.
 func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
-	w := &uncheckedStore{s: New()}
-	w.do(func(tx *WriteTx) {
-		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+	w := &uncheckedStore{s: state.New()}
+	w.do(func(tx *state.WriteTx) {
+		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 			Node: aNode("n"),
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
@@ -38,7 +39,7 @@ func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
 	return w
 }
 
-func (w *uncheckedStore) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
+func (w *uncheckedStore) claimInQueue(t testing.TB, tx *state.WriteTx, i int, reads bool) {
 	id := queuedID(i)
 	schema.Allocs.Put(tx, &structs.Allocation{
 		ID:        id,
@@ -105,7 +106,7 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 				all := csi.ClaimsByVolume(w.s.Read(), "default", "v")
 				if len(all) > 0 {
 					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
-					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+					do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 						Claims:       []structs.CSIClaimKey{k},
 						WriteOptions: w.now(),
 					})
@@ -128,7 +129,7 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 }
 
 // plainReason searches all claims for those that conflict with a claim.
-func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) string {
+func plainReason(tx *state.ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) string {
 	var held, ahead []string
 	byID := slices.Clone(all)
 	slices.SortFunc(byID, func(a, b *structs.CSIClaim) int {
@@ -165,9 +166,9 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	many := storeWithQueue(t, 2, long)
 	one := func(w *uncheckedStore, n int) time.Duration {
 		key := structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: queuedID(n + 2)}
-		w.do(func(tx *WriteTx) { w.claimInQueue(t, tx, n+2, false) })
-		w.do(func(tx *WriteTx) {
-			must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}}))
+		w.do(func(tx *state.WriteTx) { w.claimInQueue(t, tx, n+2, false) })
+		w.do(func(tx *state.WriteTx) {
+			must(t, state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}}))
 		})
 		tx := w.s.Read()
 		c := csi.Claim(tx, "default", "v", queuedID(n+1))
@@ -182,7 +183,7 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	whole := func(w *uncheckedStore, n int) time.Duration {
 		tx := w.s.Read()
 		start := time.Now()
-		d := VolumeDetail(tx, csi.Volume(tx, "default", "v"))
+		d := state.VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 		if len(d.Claims) != n+2 || d.Claims[n+1].Reason == "" {
 			t.Fatalf("%d claims", len(d.Claims))
 		}
@@ -227,7 +228,7 @@ func BenchmarkReason(b *testing.B) {
 		b.Run(fmt.Sprintf("volume/queue=%d", n), func(b *testing.B) {
 			for range b.N {
 				tx := w.s.Read()
-				VolumeDetail(tx, csi.Volume(tx, "default", "v"))
+				state.VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 			}
 		})
 	}

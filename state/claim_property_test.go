@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -63,7 +64,7 @@ func (m *randomCluster) flip(label string) bool {
 }
 
 // step applies one entry and ignores its error.
-func step[P any](m *randomCluster, fn func(*WriteTx, *P) error, p *P) {
+func step[P any](m *randomCluster, fn func(*state.WriteTx, *P) error, p *P) {
 	_ = try(m.fixture, fn, p)
 }
 
@@ -81,7 +82,7 @@ func (m *randomCluster) register() {
 	}
 	n := aNode(pick(m, "node", someNodes))
 	n.NodeClass = pick(m, "class", []string{"", "x"})
-	step(m, NodeRegister, &structs.NodeRegisterRequest{
+	step(m, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          csi,
 		WriteOptions: m.now(),
@@ -89,7 +90,7 @@ func (m *randomCluster) register() {
 }
 
 func (m *randomCluster) nodeStatus() {
-	step(m, NodeStatus, &structs.NodeStatusUpdate{
+	step(m, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs: []string{
 			pick(m, "node", someNodes),
 			pick(m, "node", someNodes),
@@ -100,7 +101,7 @@ func (m *randomCluster) nodeStatus() {
 }
 
 func (m *randomCluster) place() {
-	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(m.s.Read(), structs.DefaultNamespace, "j")
 	if j == nil || m.flip("new version") {
 		spec := aJob("j", structs.JobService)
 		spec.Meta = map[string]string{"salt": fmt.Sprint(m.index)}
@@ -115,11 +116,11 @@ func (m *randomCluster) place() {
 		TaskGroup:  "g",
 		NodeID:     pick(m, "node", someNodes),
 	}}
-	step(m, PlanApply, p)
+	step(m, state.PlanApply, p)
 }
 
 func (m *randomCluster) stop() {
-	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(m.s.Read(), structs.DefaultNamespace, "j")
 	if j == nil {
 		return
 	}
@@ -128,11 +129,11 @@ func (m *randomCluster) stop() {
 		AllocID:      pick(m, "alloc", someAllocs),
 		ClientStatus: pick(m, "lost", []string{"", structs.AllocLost}),
 	}}
-	step(m, PlanApply, p)
+	step(m, state.PlanApply, p)
 }
 
 func (m *randomCluster) report() {
-	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	step(m, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		WriteOptions: m.now(),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID: pick(m, "alloc", someAllocs),
@@ -247,7 +248,7 @@ func (m *randomCluster) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
 	before := csi.Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
 	forced := pick(m, "operator", []string{"", "forced"})
-	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	step(m, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Claims:       []structs.CSIClaimKey{k},
 		Operator:     forced,
 		WriteOptions: m.now(),
@@ -256,7 +257,7 @@ func (m *randomCluster) unpublish() {
 		m.claimState(k.VolumeID, k.AllocID) != "" {
 		return
 	}
-	a := Alloc(m.s.Read(), k.AllocID)
+	a := state.Alloc(m.s.Read(), k.AllocID)
 	if a != nil && !a.ClientTerminal() {
 		m.r.Fatalf("allocation %s lost volume %s by force and is %s", a.ID, k.VolumeID, a.ClientStatus)
 	}
@@ -273,7 +274,7 @@ func (m *randomCluster) attachmentOutcome() {
 }
 
 func (m *randomCluster) reap() {
-	step(m, Reap, &structs.ReapRequest{
+	step(m, state.Reap, &structs.ReapRequest{
 		Allocs:       []string{pick(m, "alloc", someAllocs)},
 		Nodes:        []string{pick(m, "node", someNodes)},
 		Evals:        []string{fmt.Sprintf("eval-%d", m.index/2)},
@@ -291,7 +292,7 @@ func excludes(a, b *structs.CSIClaim) bool {
 func (m *randomCluster) checkFairness() {
 	tx := m.s.Read()
 	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
-	for c := range Claims(tx, structs.AllNamespaces) {
+	for c := range state.Claims(tx, structs.AllNamespaces) {
 		now[c.Key()] = c
 	}
 	for _, c := range now {
@@ -394,8 +395,8 @@ func TestClaimCounts_PerClass(t *testing.T) {
 		return rapid.SampledFrom(from).Draw(r, "of")
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		s := New()
-		_ = s.Write(1, func(tx *WriteTx) error {
+		s := state.New()
+		_ = s.Write(1, func(tx *state.WriteTx) error {
 			for range rapid.IntRange(0, 40).Draw(r, "changes") {
 				c := &structs.CSIClaim{
 					Namespace:      "default",

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -231,7 +232,7 @@ func TestVolumeClaim_IsIdempotent(t *testing.T) {
 func TestVolumeUnpublish_ReleasesOnlyClaimsOfTheNode(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
-	err := try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	err := try(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:       "n2",
 		WriteOptions: w.now(),
 		Claims: []structs.CSIClaimKey{{
@@ -256,7 +257,7 @@ func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 		for _, id := range turned {
 			req.TurnedReadOnly = append(req.TurnedReadOnly, structs.CSIClaimKey{VolumeID: "v", AllocID: id})
 		}
-		do(w, VolumeUnpublish, req)
+		do(w, state.VolumeUnpublish, req)
 	}
 	unpublish("n1", "a1", "a2", "gone")
 	if v := csi.Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
@@ -290,7 +291,7 @@ func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 			})
 			end(w, "a1")
 			w.wantClaims("v", map[string]string{"a1": granted})
-			do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
+			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
 			w.wantClaims("v", map[string]string{"a1": granted})
 			w.release("v", "a1")
 			w.wantClaims("v", map[string]string{"a1": ""})
@@ -441,7 +442,7 @@ func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w.wantReason("v", "a2", "it is being stopped")
 	w.client("n1", "a1", structs.AllocComplete)
 	w.wantReason("v", "a2", "its node has not yet released the volume")
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeDown,
 		WriteOptions: w.now(),

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"flag"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/test/kit"
@@ -75,10 +76,10 @@ func (c *claimQueue) step(s *kit.TranscriptStep) {
 	case "release":
 		c.release("v", subject)
 	case "down":
-		do(c.fixture, NodeStatus, &structs.NodeStatusUpdate{
+		do(c.fixture, state.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: []string{subject}, Status: structs.NodeDown, WriteOptions: c.now()})
 	case "up":
-		do(c.fixture, NodeStatus, &structs.NodeStatusUpdate{
+		do(c.fixture, state.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: []string{subject}, Status: structs.NodeReady, WriteOptions: c.now()})
 	case "sick":
 		c.update(subject, anInstance("p", structs.CSIKindNode, false))

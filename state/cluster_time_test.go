@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/schema"
@@ -118,9 +119,9 @@ func TestPeriodicLaunch_BeginsByTheWallClock(t *testing.T) {
 		&cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 100, Ahead: 8 * time.Hour}})
 	job := aJob("j", structs.JobBatch)
 	job.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: "@hourly"}
-	do(w, JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: structs.WriteOptions{Now: 100}})
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: structs.WriteOptions{Now: 100}})
 	want := int64(8*time.Hour) + 100
-	if got := PeriodicLaunch(w.s.Read(), "default", "j"); got == nil || got.Launch != want {
+	if got := state.PeriodicLaunch(w.s.Read(), "default", "j"); got == nil || got.Launch != want {
 		t.Errorf("the schedule begins with %+v, want %d", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -19,10 +20,10 @@ import (
 // file. So do the numbers of allocations that evaluations have placed.
 func TestComputedRows_AreSumsOfTheAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New()
+		s := state.New()
 		for index := range rapid.IntRange(1, 40).Draw(t, "entries") {
 			fails := rapid.IntRange(0, 4).Draw(t, "fails") == 0
-			err := s.Write(uint64(index+1), func(tx *WriteTx) error {
+			err := s.Write(uint64(index+1), func(tx *state.WriteTx) error {
 				for range rapid.IntRange(1, 4).Draw(t, "changes") {
 					changeAnAlloc(t, tx)
 				}
@@ -43,20 +44,20 @@ func TestComputedRows_AreSumsOfTheAllocations(t *testing.T) {
 		if strings.Contains(file.String(), schema.EvalAllocs.Name()) {
 			t.Fatal("the snapshot file has a computed table")
 		}
-		loaded := New()
+		loaded := state.New()
 		if err := loaded.Load(&file); err != nil {
 			t.Fatal(err)
 		}
 		checkComputed(t, loaded)
-		_ = loaded.Write(100, func(tx *WriteTx) error { changeAnAlloc(t, tx); return nil })
+		_ = loaded.Write(100, func(tx *state.WriteTx) error { changeAnAlloc(t, tx); return nil })
 		checkComputed(t, loaded)
 	})
 }
 
 // changeAnAlloc puts or deletes one of a few allocations.
-func changeAnAlloc(t *rapid.T, tx *WriteTx) {
+func changeAnAlloc(t *rapid.T, tx *state.WriteTx) {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "alloc")
-	old := Alloc(tx, id)
+	old := state.Alloc(tx, id)
 	if old != nil && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
 		schema.Allocs.Delete(tx, old)
 		return
@@ -89,22 +90,22 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 	schema.Allocs.Put(tx, a)
 }
 
-func checkComputed(t *rapid.T, s *Store) {
+func checkComputed(t *rapid.T, s *state.Store) {
 	c := schema.NewReport(s.Read())
-	checkNodeUses(c)
-	checkEvalAllocs(c)
+	state.CheckNodeUses(c)
+	state.CheckEvalAllocs(c)
 	namespace.CheckQuotaUses(c)
 	if faults := c.Faults(); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	for _, node := range []string{"n1", "n2"} {
-		use := UseOfNode(c, node)
+		use := state.UseOfNode(c, node)
 		if !use.Suffices() {
 			continue
 		}
 		n := &structs.Node{ID: node}
 		each := capacity.NewNodeCapacity(n)
-		for a := range HoldersByNode(c, node) {
+		for a := range state.HoldersByNode(c, node) {
 			each.Hold(a)
 		}
 		sums := capacity.NewNodeCapacity(n)

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -12,23 +13,23 @@ import (
 // costOf counts the heap allocations of one step. The store has n nodes with a plugin, with claims of a
 // volume that all share and of one that they wait for.
 func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float64 {
-	w := &uncheckedStore{s: New()}
+	w := &uncheckedStore{s: state.New()}
 	b := w.s.Begin()
-	fill := func(fn func(*WriteTx)) {
+	fill := func(fn func(*state.WriteTx)) {
 		w.index++
-		_ = b.Apply(w.index, func(tx *WriteTx) error { fn(tx); return nil })
+		_ = b.Apply(w.index, func(tx *state.WriteTx) error { fn(tx); return nil })
 	}
-	fill(func(tx *WriteTx) {
-		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+	fill(func(tx *state.WriteTx) {
+		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
 		must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
 			aVolume("v", "p"),
 			aVolume("w", "p"),
 		}}))
 	})
 	for i := range n {
-		fill(func(tx *WriteTx) {
+		fill(func(tx *state.WriteTx) {
 			id := fmt.Sprint(i)
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 				Node: aNode(id),
 				CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 			}))
@@ -53,13 +54,13 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 
 // uncheckedStore applies entries and does not check the invariants, because a check costs more than an entry.
 type uncheckedStore struct {
-	s     *Store
+	s     *state.Store
 	index uint64
 }
 
-func (w *uncheckedStore) do(fn func(*WriteTx)) {
+func (w *uncheckedStore) do(fn func(*state.WriteTx)) {
 	w.index++
-	_ = w.s.Write(w.index, func(tx *WriteTx) error { fn(tx); return nil })
+	_ = w.s.Write(w.index, func(tx *state.WriteTx) error { fn(tx); return nil })
 }
 
 func must(t testing.TB, err error) {
@@ -74,17 +75,17 @@ func must(t testing.TB, err error) {
 func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 	for name, step := range map[string]func(*uncheckedStore, int){
 		"a fingerprint flips": func(w *uncheckedStore, round int) {
-			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+			w.do(func(tx *state.WriteTx) {
+				must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
 					NodeID:  "7",
 					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
 				}))
 			})
 		},
 		"a shared volume is released and claimed": func(w *uncheckedStore, _ int) {
-			w.do(func(tx *WriteTx) {
+			w.do(func(tx *state.WriteTx) {
 				must(t,
-					VolumeUnpublish(tx,
+					state.VolumeUnpublish(tx,
 						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
 				must(t,
 					csi.VolumeClaim(tx,
@@ -92,9 +93,9 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 			})
 		},
 		"the only writer passes the volume on to the next of a long queue": func(w *uncheckedStore, round int) {
-			w.do(func(tx *WriteTx) {
+			w.do(func(tx *state.WriteTx) {
 				must(t,
-					VolumeUnpublish(tx,
+					state.VolumeUnpublish(tx,
 						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
 							VolumeID: "w",
 							AllocID:  fmt.Sprint("a", round-1),
@@ -102,9 +103,9 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 			})
 		},
 		"an allocation ends": func(w *uncheckedStore, round int) {
-			w.do(func(tx *WriteTx) {
+			w.do(func(tx *state.WriteTx) {
 				must(t,
-					AllocsClientUpdate(tx,
+					state.AllocsClientUpdate(tx,
 						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
 							ID:           fmt.Sprint("a", round),
 							ClientStatus: structs.AllocFailed,

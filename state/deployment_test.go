@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -15,9 +16,9 @@ func (w *fixture) deployment(id, job string, groups ...*structs.DeploymentState)
 	if len(groups) == 0 {
 		groups = []*structs.DeploymentState{{DesiredTotal: 1, ProgressDeadline: time.Minute}}
 	}
-	j := Job(w.s.Read(), "default", job)
+	j := state.Job(w.s.Read(), "default", job)
 	e := &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete}
-	do(w, PlanApply, &structs.Plan{
+	do(w, state.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: j.JobModifyIndex,
 		Deployment: &structs.Deployment{
@@ -30,13 +31,13 @@ func (w *fixture) deployment(id, job string, groups ...*structs.DeploymentState)
 		},
 		WriteOptions: w.now(),
 	})
-	return Deployment(w.s.Read(), id)
+	return state.Deployment(w.s.Read(), id)
 }
 
 // deployed places an allocation of a job in a deployment.
 func (w *fixture) deployed(id, job, deployment string, canary bool) {
 	w.t.Helper()
-	j := Job(w.s.Read(), "default", job)
+	j := state.Job(w.s.Read(), "default", job)
 	a := &structs.Allocation{
 		ID:           id,
 		Name:         structs.AllocName(job, "g", 0),
@@ -49,7 +50,7 @@ func (w *fixture) deployed(id, job, deployment string, canary bool) {
 	if canary {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
-	do(w, PlanApply, &structs.Plan{
+	do(w, state.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
 		Place:          []*structs.Allocation{a},
@@ -59,7 +60,7 @@ func (w *fixture) deployed(id, job, deployment string, canary bool) {
 
 func (w *fixture) reportHealth(id, deployment string, healthy bool) {
 	w.t.Helper()
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		Allocs: []*structs.AllocClientUpdate{{
 			ID:               id,
 			ClientStatus:     structs.AllocRunning,
@@ -82,7 +83,7 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	w := onANode(t)
 	w.deployment("d", "j")
 	w.deployed("a", "j", "d", false)
-	group := func() *structs.DeploymentState { return Deployment(w.s.Read(), "d").TaskGroups["g"] }
+	group := func() *structs.DeploymentState { return state.Deployment(w.s.Read(), "d").TaskGroups["g"] }
 	begun := group().RequireProgressBy
 	if s := group(); s.PlacedAllocs != 1 || s.HealthyAllocs != 0 || begun.IsZero() {
 		t.Errorf("after the placement: %+v", s)
@@ -112,13 +113,13 @@ func TestDeployment_RenewsItsDeadlineAfterALoss(t *testing.T) {
 		w.deployment("d", "j")
 		w.deployed("a", "j", "d", false)
 		w.reportHealth("a", "d", true)
-		before := Deployment(w.s.Read(), "d").TaskGroups["g"].RequireProgressBy
+		before := state.Deployment(w.s.Read(), "d").TaskGroups["g"].RequireProgressBy
 		if stopped {
 			w.stop("a", structs.AllocLost)
 		} else {
 			w.client("n1", "a", structs.AllocFailed)
 		}
-		s := Deployment(w.s.Read(), "d").TaskGroups["g"]
+		s := state.Deployment(w.s.Read(), "d").TaskGroups["g"]
 		if renewed := s.RequireProgressBy.After(before); s.HealthyAllocs != 0 || renewed != stopped {
 			t.Errorf("stopped %v: the deadline was %s, and the group is %+v", stopped, before, s)
 		}
@@ -130,15 +131,15 @@ func TestAllocsClientUpdate_RecordsTheHealthWithoutADeployment(t *testing.T) {
 	w := onANode(t)
 	w.alloc("a", "j", "n1")
 	w.alloc("b", "j", "n1")
-	healthy := func(id string) bool { return Alloc(w.s.Read(), id).DeploymentStatus.IsHealthy() }
+	healthy := func(id string) bool { return state.Alloc(w.s.Read(), id).DeploymentStatus.IsHealthy() }
 	w.reportHealth("a", "d", true)
-	if Alloc(w.s.Read(), "a").DeploymentStatus.IsKnown() {
+	if state.Alloc(w.s.Read(), "a").DeploymentStatus.IsKnown() {
 		t.Error("the health in another deployment counts")
 	}
 	w.reportHealth("a", "", true)
 	w.reportHealth("a", "", false)
 	w.reportHealth("b", "", false)
-	if !healthy("a") || healthy("b") || !Alloc(w.s.Read(), "b").DeploymentStatus.IsKnown() {
+	if !healthy("a") || healthy("b") || !state.Alloc(w.s.Read(), "b").DeploymentStatus.IsKnown() {
 		t.Errorf("a is healthy: %v, b: %v", healthy("a"), healthy("b"))
 	}
 }
@@ -152,11 +153,11 @@ func TestAllocsClientUpdate_RecordsARecoveryWithoutADeployment(t *testing.T) {
 		w.deployed("a", "j", deployment, false)
 		w.reportHealth("a", deployment, false)
 		w.reportHealth("a", "another", true)
-		if !Alloc(w.s.Read(), "a").DeploymentStatus.IsUnhealthy() {
+		if !state.Alloc(w.s.Read(), "a").DeploymentStatus.IsUnhealthy() {
 			t.Errorf("in deployment %q: the health in another deployment counts", deployment)
 		}
 		w.reportHealth("a", deployment, true)
-		if got := Alloc(w.s.Read(), "a").DeploymentStatus.IsHealthy(); got != (deployment == "") {
+		if got := state.Alloc(w.s.Read(), "a").DeploymentStatus.IsHealthy(); got != (deployment == "") {
 			t.Errorf("in deployment %q: the allocation is healthy: %v", deployment, got)
 		}
 	}
@@ -166,21 +167,21 @@ func TestDeployment_KeepsItsAllocationsWhileActive(t *testing.T) {
 	w := onANode(t)
 	w.deployment("d", "j")
 	w.deployed("a", "j", "d", false)
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		Allocs:       []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocFailed}},
 		WriteOptions: w.now(),
 	})
 	reap := &structs.ReapRequest{Allocs: []string{"a"}}
-	do(w, Reap, reap)
-	if Alloc(w.s.Read(), "a") == nil {
+	do(w, state.Reap, reap)
+	if state.Alloc(w.s.Read(), "a") == nil {
 		t.Error("an allocation that an active deployment counts is deleted")
 	}
 	w.job(jobWithSalt("j", 1))
-	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentCancelled {
+	if d := state.Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentCancelled {
 		t.Errorf("after a newer version the deployment is %s", d.Status)
 	}
-	do(w, Reap, reap)
-	if Alloc(w.s.Read(), "a") != nil {
+	do(w, state.Reap, reap)
+	if state.Alloc(w.s.Read(), "a") != nil {
 		t.Error("the allocation of an ended deployment stays")
 	}
 }
@@ -193,30 +194,30 @@ func TestDeploymentStatus_IgnoresAFormerRow(t *testing.T) {
 	p.DeploymentID = "d"
 	p.Status = structs.DeploymentFailed
 	p.RowIndex = d.ModifyIndex
-	do(w, DeploymentStatus, p)
-	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentRunning {
+	do(w, state.DeploymentStatus, p)
+	if d := state.Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentRunning {
 		t.Errorf("a deadline that was extended has failed the deployment: %s", d.Status)
 	}
-	p.RowIndex = Deployment(w.s.Read(), "d").ModifyIndex
-	do(w, DeploymentStatus, p)
-	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentFailed {
+	p.RowIndex = state.Deployment(w.s.Read(), "d").ModifyIndex
+	do(w, state.DeploymentStatus, p)
+	if d := state.Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentFailed {
 		t.Errorf("the deployment is %s", d.Status)
 	}
 	p.RowIndex = 0
-	wantKind(t, try(w, DeploymentStatus, p), structs.KindPrecondition)
+	wantKind(t, try(w, state.DeploymentStatus, p), structs.KindPrecondition)
 }
 
 func TestJobVersions_KeepTheNewestStable(t *testing.T) {
 	w := onANode(t)
-	do(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: true})
+	do(w, state.JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: true})
 	for n := range 10 {
 		w.job(jobWithSalt("j", n+1))
 	}
-	j := Job(w.s.Read(), "default", "j")
-	if v := NewestStable(w.s.Read(), j); v == nil || v.Version != 0 || j.Stable {
+	j := state.Job(w.s.Read(), "default", "j")
+	if v := state.NewestStable(w.s.Read(), j); v == nil || v.Version != 0 || j.Stable {
 		t.Errorf("the stable version is %+v", v)
 	}
-	wantKind(t, try(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 99}), structs.KindNotFound)
+	wantKind(t, try(w, state.JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 99}), structs.KindNotFound)
 }
 
 // A paused deployment promotes nothing by itself. Canaries that became healthy meanwhile are promoted when it
@@ -230,15 +231,15 @@ func TestDeployment_PromotesNoneWhilePaused(t *testing.T) {
 		p.DeploymentID = "d"
 		p.Status = structs.DeploymentPaused
 		if paused {
-			do(w, DeploymentStatus, p)
+			do(w, state.DeploymentStatus, p)
 		}
 		w.reportHealth("a", "d", true)
-		if promoted := Deployment(w.s.Read(), "d").Group("g").Promoted; promoted == paused {
+		if promoted := state.Deployment(w.s.Read(), "d").Group("g").Promoted; promoted == paused {
 			t.Errorf("paused %v: promoted %v", paused, promoted)
 		}
 		p.Status = structs.DeploymentRunning
-		do(w, DeploymentStatus, p)
-		if !Deployment(w.s.Read(), "d").Group("g").Promoted {
+		do(w, state.DeploymentStatus, p)
+		if !state.Deployment(w.s.Read(), "d").Group("g").Promoted {
 			t.Errorf("paused %v: nothing is promoted when it goes on", paused)
 		}
 	}
@@ -249,19 +250,19 @@ func TestDeployment_PromotesNoneWhilePaused(t *testing.T) {
 func TestDeployment_RevertsToNoPeriodicVersion(t *testing.T) {
 	w := onANode(t)
 	w.job(periodicJob("p", "@daily"))
-	do(w, JobStable, &structs.JobStableRequest{JobID: "p", JobVersion: 0, Stable: true})
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	do(w, state.JobStable, &structs.JobStableRequest{JobID: "p", JobVersion: 0, Stable: true})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
 	w.job(aJob("p", structs.JobService))
-	version := Job(w.s.Read(), "default", "p").Version
+	version := state.Job(w.s.Read(), "default", "p").Version
 	w.deployment("d", "p", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
 	w.deployed("a", "p", "d", false)
 	w.reportHealth("a", "d", false)
-	d := Deployment(w.s.Read(), "d")
+	d := state.Deployment(w.s.Read(), "d")
 	why := structs.DeploymentFailedByAlloc + structs.DeploymentStableIsOther
 	if d.Status != structs.DeploymentFailed || d.StatusDescription != why || d.RevertedVersion != nil {
 		t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
 	}
-	if j := Job(w.s.Read(), "default", "p"); j.Version != version || j.IsPeriodic() {
+	if j := state.Job(w.s.Read(), "default", "p"); j.Version != version || j.IsPeriodic() {
 		t.Errorf("the job is at version %d, periodic: %t", j.Version, j.IsPeriodic())
 	}
 }
@@ -282,18 +283,18 @@ func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := onANode(t)
-			do(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: c.stable})
+			do(w, state.JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: c.stable})
 			next := jobWithSalt("j", 1)
 			next.TaskGroups[0].Tasks[0].Driver = "other"
 			w.job(next)
 			w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
 			w.deployed("a", "j", "d", false)
 			if c.disabled {
-				w.disableDriver(JobVersion(w.s.Read(), "default", "j", 0).TaskGroups[0].Tasks[0].Driver)
+				w.disableDriver(state.JobVersion(w.s.Read(), "default", "j", 0).TaskGroups[0].Tasks[0].Driver)
 			}
 			w.reportHealth("a", "d", false)
 
-			d := Deployment(w.s.Read(), "d")
+			d := state.Deployment(w.s.Read(), "d")
 			if d.Status != structs.DeploymentFailed || d.StatusDescription != structs.DeploymentFailedByAlloc+c.why {
 				t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
 			}
@@ -304,7 +305,7 @@ func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {
 			if c.reverts {
 				version = 2
 			}
-			if j := Job(w.s.Read(), "default", "j"); j.Version != version {
+			if j := state.Job(w.s.Read(), "default", "j"); j.Version != version {
 				t.Errorf("the job is at version %d, want %d", j.Version, version)
 			}
 		})
@@ -325,12 +326,12 @@ func TestCannotSucceed_CostsTheSameWithManyAllocations(t *testing.T) {
 		}
 		w.client("n1", "a0", structs.AllocFailed)
 		tx := w.s.Read()
-		d := Deployment(tx, "d")
+		d := state.Deployment(tx, "d")
 		if d.TaskGroups["g"].UnhealthyAllocs != 1 {
 			t.Fatalf("%+v", d.TaskGroups["g"])
 		}
 		return testing.AllocsPerRun(10, func() {
-			if CannotSucceed(tx, d) {
+			if state.CannotSucceed(tx, d) {
 				t.Error("the unhealthy allocation is replaced")
 			}
 		})
@@ -350,7 +351,7 @@ func TestCannotSucceed_OnlyWithAnAllocationThatStays(t *testing.T) {
 	}{
 		"stays": {fails, true},
 		"moves": {func(w *fixture) {
-			do(w, AllocsMigrate, &structs.AllocsMigrateRequest{AllocIDs: []string{"a"}, WriteOptions: w.now()})
+			do(w, state.AllocsMigrate, &structs.AllocsMigrateRequest{AllocIDs: []string{"a"}, WriteOptions: w.now()})
 			fails(w)
 		}, false},
 		"stopped":  {func(w *fixture) { fails(w); w.stop("a", "") }, false},
@@ -361,7 +362,7 @@ func TestCannotSucceed_OnlyWithAnAllocationThatStays(t *testing.T) {
 			p := &structs.DeploymentStatusRequest{WriteOptions: w.now()}
 			p.DeploymentID = "d"
 			p.Status = structs.DeploymentPaused
-			do(w, DeploymentStatus, p)
+			do(w, state.DeploymentStatus, p)
 		}, false},
 	} {
 		w := newFixture(t)
@@ -373,7 +374,7 @@ func TestCannotSucceed_OnlyWithAnAllocationThatStays(t *testing.T) {
 		w.deployed("a", "web", "d", false)
 		c.steps(w)
 		tx := w.s.Read()
-		if got := CannotSucceed(tx, Deployment(tx, "d")); got != c.want {
+		if got := state.CannotSucceed(tx, state.Deployment(tx, "d")); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

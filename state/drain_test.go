@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -12,13 +13,13 @@ import (
 // drainNode starts a drain of node n1.
 func (w *fixture) drainNode(spec *structs.DrainSpec) *structs.Node {
 	w.t.Helper()
-	do(w, NodeDrain, &structs.NodeDrainRequest{
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{
 		NodeID:       "n1",
 		DrainSpec:    spec,
 		Meta:         map[string]string{"message": "new disk"},
 		WriteOptions: w.now(),
 	})
-	return Node(w.s.Read(), "n1")
+	return state.Node(w.s.Read(), "n1")
 }
 
 func TestNodeDrain_MakesTheNodeIneligible(t *testing.T) {
@@ -44,15 +45,15 @@ func TestNodeDrain_SurvivesARegistration(t *testing.T) {
 	w.node("n1")
 	w.drainNode(&structs.DrainSpec{})
 	w.node("n1")
-	n := Node(w.s.Read(), "n1")
+	n := state.Node(w.s.Read(), "n1")
 	if n.DrainStrategy == nil || !n.Drain || n.LastDrain == nil {
 		t.Errorf("a registration ended the drain: %+v", n)
 	}
 	forged := aNode("n2")
 	forged.Drain = true
 	forged.DrainStrategy = &structs.DrainStrategy{}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: forged, WriteOptions: w.now()})
-	if n := Node(w.s.Read(), "n2"); n.Drain || n.DrainStrategy != nil {
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: forged, WriteOptions: w.now()})
+	if n := state.Node(w.s.Read(), "n2"); n.Drain || n.DrainStrategy != nil {
 		t.Error("a node started its own drain")
 	}
 }
@@ -62,8 +63,8 @@ func TestNodeDrain_Cancel(t *testing.T) {
 		w := newFixture(t)
 		w.node("n1")
 		w.drainNode(&structs.DrainSpec{})
-		do(w, NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
-		n := Node(w.s.Read(), "n1")
+		do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
+		n := state.Node(w.s.Read(), "n1")
 		if n.Drain || n.DrainStrategy != nil || n.Ready() != eligible ||
 			n.LastDrain.Status != structs.DrainCanceled || n.LastDrain.Meta["message"] != "new disk" {
 			t.Errorf("eligible %t: got %+v, %+v", eligible, n, n.LastDrain)
@@ -75,13 +76,13 @@ func TestNodeDrain_Cancel(t *testing.T) {
 func TestNodeDrain_StartsIneligible(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	do(w, NodeDrain, &structs.NodeDrainRequest{
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{
 		NodeID:       "n1",
 		DrainSpec:    &structs.DrainSpec{},
 		MarkEligible: true,
 		WriteOptions: w.now(),
 	})
-	n := Node(w.s.Read(), "n1")
+	n := state.Node(w.s.Read(), "n1")
 	if !n.Drain || n.SchedulingEligibility != structs.NodeIneligible {
 		t.Errorf("got a drain %t, and a node that is %s", n.Drain, n.SchedulingEligibility)
 	}
@@ -95,12 +96,12 @@ func TestNodeDrain_Rejects(t *testing.T) {
 		"long notes":          {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, Meta: long},
 		"a deadline too late": {NodeID: "n1", DrainSpec: &structs.DrainSpec{Deadline: 1 << 62}},
 	} {
-		err := try(w, NodeDrain, req)
+		err := try(w, state.NodeDrain, req)
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	err := try(w, NodeDrain, &structs.NodeDrainRequest{NodeID: "n9"})
+	err := try(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n9"})
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("an unknown node: %v", err)
 	}
@@ -111,11 +112,11 @@ func TestNodeDrained_EndsOnlyTheDrainThatItNames(t *testing.T) {
 	w.node("n1")
 	n := w.drainNode(&structs.DrainSpec{})
 	end := func(at time.Time) *structs.Node {
-		do(w, NodeDrained, &structs.NodeDrainedUpdate{
+		do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 			Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: at}, {NodeID: "gone"}},
 			WriteOptions: w.now(),
 		})
-		return Node(w.s.Read(), "n1")
+		return state.Node(w.s.Read(), "n1")
 	}
 	if end(n.DrainStrategy.StartedAt.Add(-time.Second)).DrainStrategy == nil {
 		t.Error("the end of an earlier drain ended this one")
@@ -135,21 +136,21 @@ func TestAllocsMigrate_EvaluatesEachJobOnce(t *testing.T) {
 	w.alloc("a3", "web", "n1")
 	w.stop("a3", structs.AllocComplete)
 	before := len(w.evaluated())
-	do(w, AllocsMigrate, &structs.AllocsMigrateRequest{
+	do(w, state.AllocsMigrate, &structs.AllocsMigrateRequest{
 		AllocIDs: []string{"a1", "a2", "a3", "gone"},
 		Events: map[string][]*structs.NodeEvent{
-			"n1": {{Message: "forced", Subsystem: DrainSubsystem}},
+			"n1": {{Message: "forced", Subsystem: state.DrainSubsystem}},
 		},
 		WriteOptions: w.now(),
 	})
 	tx := w.s.Read()
-	if !Alloc(tx, "a1").Migrate || !Alloc(tx, "a2").Migrate || Alloc(tx, "a3").Migrate {
+	if !state.Alloc(tx, "a1").Migrate || !state.Alloc(tx, "a2").Migrate || state.Alloc(tx, "a3").Migrate {
 		t.Error("the wrong allocations move")
 	}
 	if got := len(w.evaluated()) - before; got != 1 {
 		t.Errorf("%d evaluations, want 1", got)
 	}
-	events := Node(tx, "n1").Events
+	events := state.Node(tx, "n1").Events
 	if last := events[len(events)-1]; last.Message != "forced" {
 		t.Errorf("the last event is %+v", last)
 	}
@@ -160,7 +161,7 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.update("n1", attachingHalves("p")...)
-	if n, first := HeldVolumes(w.s.Read(), "n3"); n != 0 {
+	if n, first := state.HeldVolumes(w.s.Read(), "n3"); n != 0 {
 		t.Errorf("before the call n3 holds %d: %s", n, first)
 	}
 	do(w, csi.CallNote, &structs.CSICallNote{
@@ -170,7 +171,7 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 		WriteOptions: w.now(),
 		RowIndex:     csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
 	})
-	n, first := HeldVolumes(w.s.Read(), "n3")
+	n, first := state.HeldVolumes(w.s.Read(), "n3")
 	if n != 1 || !strings.Contains(first, "in a call of the controller there, the attach") {
 		t.Errorf("n3 holds %d: %s", n, first)
 	}
@@ -183,7 +184,7 @@ func TestHeldVolumes_CountsWhatIsAttached(t *testing.T) {
 	w.outcome("v", "n1", "attach", nil)
 	check := func(when string, count int, text string) {
 		t.Helper()
-		if n, first := HeldVolumes(w.s.Read(), "n1"); n != count || !strings.Contains(first, text) {
+		if n, first := state.HeldVolumes(w.s.Read(), "n1"); n != count || !strings.Contains(first, text) {
 			t.Errorf("%s n1 holds %d: %q, want %d: %q", when, n, first, count, text)
 		}
 	}

@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -25,7 +26,7 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 				&structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"unpublish": func(epoch uint64) error {
-			return try(w, VolumeUnpublish,
+			return try(w, state.VolumeUnpublish,
 				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"expansion": func(epoch uint64) error {
@@ -33,15 +34,15 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 				&structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"allocations": func(epoch uint64) error {
-			return try(w, AllocsClientUpdate,
+			return try(w, state.AllocsClientUpdate,
 				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"plugins": func(epoch uint64) error {
-			return try(w, NodeUpdateCSI,
+			return try(w, state.NodeUpdateCSI,
 				&structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"leave": func(epoch uint64) error {
-			return try(w, NodeLeave,
+			return try(w, state.NodeLeave,
 				&structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 	}
@@ -66,5 +67,5 @@ func TestEpoch_ALostNodeMayReport(t *testing.T) {
 	w.node("n1")
 	epoch := w.epoch("n1")
 	w.status(structs.NodeDown, "n1")
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: inEpoch(epoch)})
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: inEpoch(epoch)})
 }

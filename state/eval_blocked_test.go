@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/unblock"
@@ -16,12 +17,12 @@ import (
 // storeWithBlockedEvals fills a store with a node on which an allocation runs for each round, and n blocked
 // evaluations of the given number of shapes.
 func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
-	w := &uncheckedStore{s: New()}
+	w := &uncheckedStore{s: state.New()}
 	b := w.s.Begin()
 	w.index++
-	must(t, b.Apply(w.index, func(tx *WriteTx) error {
-		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
-		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
+	must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
+		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
+		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
 			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        fmt.Sprint("a", i),
@@ -35,8 +36,8 @@ func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
 	}))
 	for i := range n {
 		w.index++
-		must(t, b.Apply(w.index, func(tx *WriteTx) error {
-			putEval(tx, &structs.Evaluation{
+		must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
+			state.PutEval(tx, &structs.Evaluation{
 				ID:            fmt.Sprint("e", i),
 				Namespace:     "default",
 				JobID:         fmt.Sprint("j", i),
@@ -56,9 +57,9 @@ func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
 func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 	for name, step := range map[string]func(w *uncheckedStore, round int){
 		"an allocation ends": func(w *uncheckedStore, round int) {
-			w.do(func(tx *WriteTx) {
+			w.do(func(tx *state.WriteTx) {
 				must(t,
-					AllocsClientUpdate(tx,
+					state.AllocsClientUpdate(tx,
 						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
 							ID:           fmt.Sprint("a", round),
 							ClientStatus: structs.AllocComplete,
@@ -66,17 +67,17 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 			})
 		},
 		"a plugin becomes healthy": func(w *uncheckedStore, round int) {
-			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+			w.do(func(tx *state.WriteTx) {
+				must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
 					NodeID:  "n",
 					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
 				}))
 			})
 		},
 		"more queues are unblocked": func(w *uncheckedStore, _ int) {
-			w.do(func(tx *WriteTx) { unblock.Key(tx, structs.WakeCapacity) })
-			w.do(func(tx *WriteTx) {
-				must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
+			w.do(func(tx *state.WriteTx) { unblock.Key(tx, structs.WakeCapacity) })
+			w.do(func(tx *state.WriteTx) {
+				must(t, state.EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
 			})
 		},
 	} {
@@ -101,8 +102,8 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 }
 
 // pendingOf counts the pending evaluations.
-func pendingOf(tx *ReadTx) (n int) {
-	for range ReadyEvals(tx) {
+func pendingOf(tx *state.ReadTx) (n int) {
+	for range state.ReadyEvals(tx) {
 		n++
 	}
 	return n
@@ -116,7 +117,7 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	w.alloc("runs", "r", "n1")
 	put := func(id, status string, snapshot uint64) {
 		t.Helper()
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 			WriteOptions: w.now(),
 			Evals: []*structs.Evaluation{{
 				ID:            id,
@@ -163,7 +164,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 	for _, again := range []int{0, 1, 3} {
 		w := newFixture(t)
 		for i := range queues {
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 				WriteOptions: w.now(),
 				Evals: []*structs.Evaluation{{
 					ID:            fmt.Sprint("e", i),
@@ -179,7 +180,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 		if n := pendingOf(w.s.Read()); n != unblock.QueuesAtOnce {
 			t.Errorf("%d evaluations are pending at once, want %d", n, unblock.QueuesAtOnce)
 		}
-		for e := range ReadyEvals(w.s.Read()) {
+		for e := range state.ReadyEvals(w.s.Read()) {
 			if e.Priority != 4 {
 				t.Errorf("%s of priority %d is pending before those of priority 4", e.ID, e.Priority)
 			}
@@ -187,16 +188,16 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 		entries := 0
 		for ; unblock.Due(w.s.Read()) && entries < 1000; entries++ {
 			before := pendingOf(w.s.Read())
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
 			if n := pendingOf(w.s.Read()) - before; n > most {
 				t.Fatalf("an entry unblocks %d queues, want at most %d", n, most)
 			}
 			if again > 0 && entries < 3*queues && entries%again == 0 {
 				// The unblocked evaluations find nothing and block again. Then capacity is freed again.
-				for e := range ReadyEvals(w.s.Read()) {
+				for e := range state.ReadyEvals(w.s.Read()) {
 					e = e.Copy()
 					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.index
-					do(w, EvalUpdate, &structs.EvalUpdateRequest{
+					do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 						WriteOptions: w.now(),
 						Evals:        []*structs.Evaluation{e},
 					})
@@ -205,10 +206,10 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			}
 		}
 		tried := map[string]bool{}
-		for e := range EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
+		for e := range state.EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
 			tried[e.ID] = e.ModifyIndex > queues+11
 		}
-		for e := range ReadyEvals(w.s.Read()) {
+		for e := range state.ReadyEvals(w.s.Read()) {
 			tried[e.ID] = true
 		}
 		for id, ok := range tried {
@@ -238,7 +239,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 				"quietly", "forget", "on",
 			}).Draw(t, "step") {
 			case "block":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 					WriteOptions: w.now(),
 					Evals: []*structs.Evaluation{{
 						ID:            id,
@@ -251,7 +252,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 					}},
 				})
 			case "end":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 					WriteOptions: w.now(),
 					Evals: []*structs.Evaluation{{
 						ID:     id,
@@ -277,14 +278,14 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 					ID: "v", WriteOptions: w.now(),
 				})
 			case "on":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 					Wake:         rapid.IntRange(1, 9).Draw(t, "most"),
 					WriteOptions: w.now(),
 				})
 			}
 		}
 		for n := 0; unblock.Due(w.s.Read()); n++ {
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
 			if n > 1000 {
 				t.Fatal("the unblock does not end")
 			}
@@ -301,14 +302,14 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 		w.blocked(fmt.Sprint("j", i), structs.WakeCapacity)
 	}
 	w.node("n")
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	var saved bytes.Buffer
 	must(t, w.s.Save(&saved))
-	w.s = New()
+	w.s = state.New()
 	must(t, w.s.Load(&saved))
 	w.check()
 	for n := 0; unblock.Due(w.s.Read()) && n < queues; n++ {
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
 	if n := pendingOf(w.s.Read()); n != queues {
 		t.Errorf("%d of %d evaluations are pending", n, queues)

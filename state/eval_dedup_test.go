@@ -1,16 +1,17 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // pendingNodes returns the nodes of the pending evaluations of a job; "" means all nodes.
-func pendingNodes(tx *ReadTx, job string) (out []string) {
-	for e := range ReadyEvals(tx) {
+func pendingNodes(tx *state.ReadTx, job string) (out []string) {
+	for e := range state.ReadyEvals(tx) {
 		if e.JobID == job {
 			out = append(out, e.NodeID)
 		}
@@ -20,21 +21,21 @@ func pendingNodes(tx *ReadTx, job string) (out []string) {
 
 // TestEvalDedup_OfARegisteringFleet bounds the number and the cost of the evaluations of a system job.
 func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
-	w := &uncheckedStore{s: New()}
-	w.do(func(tx *WriteTx) {
-		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
+	w := &uncheckedStore{s: state.New()}
+	w.do(func(tx *state.WriteTx) {
+		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
 	})
 	n := 0
 	register := func() {
 		n++
-		w.do(func(tx *WriteTx) {
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
+		w.do(func(tx *state.WriteTx) {
+			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
 		})
 	}
-	for range manyNodes {
+	for range state.ManyNodes {
 		register()
 	}
-	if got := pendingNodes(w.s.Read(), "csi"); len(got) != manyNodes ||
+	if got := pendingNodes(w.s.Read(), "csi"); len(got) != state.ManyNodes ||
 		slices.Contains(got, "") {
 		t.Errorf("got evaluations of nodes %q, want one for each node", got)
 	}
@@ -51,7 +52,7 @@ func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 		t.Errorf("a node registers: %.0f allocations after 100 nodes, %.0f after 5,000", few, many)
 	}
 	got := pendingNodes(w.s.Read(), "csi")
-	if len(got) != manyNodes+1 || got[manyNodes] != "" {
+	if len(got) != state.ManyNodes+1 || got[state.ManyNodes] != "" {
 		t.Errorf("got %d pending evaluations %q, want the last for all nodes", len(got), got)
 	}
 }
@@ -71,9 +72,9 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 					TaskGroup: "g",
 					NodeID:    "n1",
 				}}
-				do(w, PlanApply, p)
+				do(w, state.PlanApply, p)
 				toggle := func(to string) {
-					do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+					do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 						NodeID:       "n1",
 						Eligibility:  to,
 						WriteOptions: w.now(),
@@ -83,14 +84,14 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 					e = e.Copy()
 					if way == "plan" {
 						e.Status = structs.EvalComplete
-						do(w, PlanApply, &structs.Plan{
+						do(w, state.PlanApply, &structs.Plan{
 							Eval:           e,
 							JobModifyIndex: j.JobModifyIndex,
 							WriteOptions:   w.now(),
 						})
 					} else {
 						e.Status = structs.EvalFailed
-						do(w, EvalUpdate, &structs.EvalUpdateRequest{
+						do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 							Evals:        []*structs.Evaluation{e},
 							WriteOptions: w.now(),
 						})
@@ -102,19 +103,19 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 					t.Fatalf("got pending evaluations %q, want one", got)
 				}
 				var taken *structs.Evaluation
-				for e := range ReadyEvals(w.s.Read()) {
+				for e := range state.ReadyEvals(w.s.Read()) {
 					taken = e
 				}
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
 				finish(taken)
-				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
+				if e := state.Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
 					t.Errorf("the evaluation is %s, %q, want pending", e.Status, e.StatusDescription)
 				}
 				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
 					t.Errorf("got pending evaluations %q", got)
 				}
-				finish(Eval(w.s.Read(), taken.ID))
+				finish(state.Eval(w.s.Read(), taken.ID))
 				if got := pendingNodes(w.s.Read(), "j"); len(got) != 0 {
 					t.Errorf("got pending evaluations %q", got)
 				}
@@ -131,17 +132,17 @@ func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 		w.node("n1")
 		w.alloc("a", "once", "n1")
 		for i := range 200 {
-			do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+			do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 				NodeID:       "n1",
 				WriteOptions: w.now(),
 				Eligibility:  []string{structs.NodeIneligible, structs.NodeEligible}[i%2],
 			})
-			for e := range ReadyEvals(w.s.Read()) {
+			for e := range state.ReadyEvals(w.s.Read()) {
 				e = e.Copy()
 				if processed {
 					e.Status = structs.EvalComplete
-					j := Job(w.s.Read(), e.Namespace, e.JobID)
-					do(w, PlanApply, &structs.Plan{
+					j := state.Job(w.s.Read(), e.Namespace, e.JobID)
+					do(w, state.PlanApply, &structs.Plan{
 						Eval:           e,
 						JobModifyIndex: j.JobModifyIndex,
 						WriteOptions:   w.now(),
@@ -150,7 +151,7 @@ func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 			}
 		}
 		n := 0
-		for range Evals(w.s.Read(), "*", "") {
+		for range state.Evals(w.s.Read(), "*", "") {
 			n++
 		}
 		if n > 8 {
@@ -167,7 +168,7 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	w.node("n2")
 	j := w.job(aJob("csi", structs.JobSystem))
 	old := w.index
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		WriteOptions: w.now(),
 		Evals: []*structs.Evaluation{{
 			ID:                "b",
@@ -182,7 +183,7 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	})
 	p := w.plan(j)
 	p.Eval.NodeID = "n2"
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	w.wantEval("b", structs.EvalBlocked)
 
 	p = w.plan(j)
@@ -198,8 +199,8 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 		FailedTGAllocs:    map[string]*structs.AllocMetric{"g": {}},
 		Shape:             "x",
 	}
-	do(w, PlanApply, p)
-	e := Eval(w.s.Read(), "b")
+	do(w, state.PlanApply, p)
+	e := state.Eval(w.s.Read(), "b")
 	if want := []string{
 		structs.WakeCapacity, structs.WakePlugin("p"),
 		structs.WakeVolume("default", "v"),
@@ -211,14 +212,14 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 		len(e.FailedTGAllocs) != 2 || e.Shape != "" {
 		t.Errorf("the evaluation is %+v", e)
 	}
-	q := JobSummary(w.s.Read(), j).Summary["g"].Queued
+	q := state.JobSummary(w.s.Read(), j).Summary["g"].Queued
 	if q != 3 {
 		t.Errorf("%d allocations are queued, want 3", q)
 	}
 	w.update("n1", anInstance("p", structs.CSIKindNode, true))
 	w.wantEval("b", structs.EvalPending)
 	p = w.plan(j) // of all nodes
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 }
 
 // TestEvals_StayWhileTheirAllocationsDo checks that an evaluation has ended only without allocations.
@@ -233,9 +234,9 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 		TaskGroup: "g",
 		NodeID:    "n1",
 	}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	ended := func() bool {
-		for e := range EndedEvals(w.s.Read()) {
+		for e := range state.EndedEvals(w.s.Read()) {
 			if e.ID == p.Eval.ID {
 				return true
 			}
@@ -249,7 +250,7 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 	if ended() {
 		t.Error("the evaluation counts as ended, but its allocation has a row")
 	}
-	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}})
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a"}})
 	if !ended() {
 		t.Error("the evaluation without allocations does not count as ended")
 	}
@@ -272,18 +273,18 @@ func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
 			BlockedOn:     []string{structs.WakeNode(id)},
 			SnapshotIndex: w.index,
 		}
-		do(w, PlanApply, p)
+		do(w, state.PlanApply, p)
 		want := min(i+1, structs.ManyNodes)
 		if i >= structs.ManyNodes {
 			want = 1
 		}
-		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil ||
+		if e := state.BlockedEval(w.s.Read(), "default", "csi"); e == nil ||
 			len(e.BlockedOn) != want ||
 			(want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
 			t.Fatalf("after %d nodes: %+v", i+1, e)
 		}
 	}
-	blocked := BlockedEval(w.s.Read(), "default", "csi").ID
+	blocked := state.BlockedEval(w.s.Read(), "default", "csi").ID
 	w.alloc("a", "other", "n3")
 	w.client("n3", "a", structs.AllocComplete)
 	w.wantEval(blocked, structs.EvalPending)

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -12,8 +13,8 @@ import (
 // deleteDone reads no evaluation that stays, for any number of evaluations of the job and the node.
 func TestDeleteDone_ReadsFewRows(t *testing.T) {
 	cost := func(done int) float64 {
-		w := &uncheckedStore{s: New()}
-		w.do(func(tx *WriteTx) {
+		w := &uncheckedStore{s: state.New()}
+		w.do(func(tx *state.WriteTx) {
 			for k := range done {
 				schema.Evals.Put(tx, &structs.Evaluation{
 					ID:          fmt.Sprintf("e%06d", k),
@@ -27,8 +28,8 @@ func TestDeleteDone_ReadsFewRows(t *testing.T) {
 			}
 		})
 		return testing.AllocsPerRun(20, func() {
-			w.do(func(tx *WriteTx) {
-				deleteDone(tx, &structs.Evaluation{
+			w.do(func(tx *state.WriteTx) {
+				state.DeleteDone(tx, &structs.Evaluation{
 					Namespace: "default",
 					JobID:     "j",
 					NodeID:    "n",

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -60,7 +61,7 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 			}
 			w.wantEval("blocked-waits", want)
 			// An evaluation that was processed with the previous state and arrives now must not block either.
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 				WriteOptions: w.now(),
 				Evals: []*structs.Evaluation{{
 					ID:            "late",
@@ -82,7 +83,7 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 	late := func(snapshot uint64, want string) {
 		t.Helper()
 		id := fmt.Sprint("late-", w.index)
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 			WriteOptions: w.now(),
 			Evals: []*structs.Evaluation{{
 				ID:            id,
@@ -142,7 +143,7 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 		if failed {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 		}
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{e},
 			WriteOptions: w.now(),
 		})
@@ -162,7 +163,7 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 		"no job": {ID: "e"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantKind(t, try(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}),
+			wantKind(t, try(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}),
 				structs.KindInvalid)
 		})
 	}
@@ -174,7 +175,7 @@ func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 	w.node("n1")
 	id := structs.DeriveID(w.index, "node-update", "default", "everywhere", "n1")
 	w.wantEval(id, structs.EvalPending)
-	if e := Eval(w.s.Read(), id); e.NodeID != "n1" ||
+	if e := state.Eval(w.s.Read(), id); e.NodeID != "n1" ||
 		e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
 		e.CreateTime == 0 {
 		t.Errorf("the evaluation is %+v", e)
@@ -187,7 +188,7 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	w.client("n1", "a1", structs.AllocComplete)
 	w.client("n1", "b1", structs.AllocFailed)
 	w.stop("a2", "")
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		WriteOptions: w.now(),
 		Evals: []*structs.Evaluation{
 			{ID: "open", JobID: "j"},
@@ -203,23 +204,23 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 		},
 		Nodes: []string{"n1", "n2", "x"},
 	}
-	do(w, Reap, all)
+	do(w, state.Reap, all)
 	tx := w.s.Read()
 	got := w.placed("a1", "b1", "a2", "a3")
 	if got != "a1 a2 a3" {
 		t.Errorf("got allocations %s, want all but b1, which has ended and has no claim", got)
 	}
-	if Eval(tx, "open") == nil || Eval(tx, "done") != nil ||
-		Job(tx, "default", "j") == nil ||
-		Node(tx, "n1") == nil {
+	if state.Eval(tx, "open") == nil || state.Eval(tx, "done") != nil ||
+		state.Job(tx, "default", "j") == nil ||
+		state.Node(tx, "n1") == nil {
 		t.Error("too many or too few rows were deleted")
 	}
 	w.release("v", "a1")
-	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
 	w.status(structs.NodeDown, "n1", "n2")
-	do(w, Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
+	do(w, state.Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
 	tx = w.s.Read()
-	if Node(tx, "n1") != nil || Node(tx, "n2") == nil {
+	if state.Node(tx, "n1") != nil || state.Node(tx, "n2") == nil {
 		t.Error("want node n1, which is down and empty, deleted and n2 kept")
 	}
 }
@@ -232,18 +233,18 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 		JobID:  "j",
 		Status: structs.EvalComplete,
 	}
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		Evals:        []*structs.Evaluation{e},
 		WriteOptions: w.now(),
 	})
 	w.wantJob("j", structs.JobDead, 0)
 	reap := &structs.ReapRequest{Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}}}
-	do(w, Reap, reap)
+	do(w, state.Reap, reap)
 	w.wantJob("j", structs.JobDead, 0) // its evaluation is still there
-	do(w, Reap, &structs.ReapRequest{Evals: []string{"e"}})
+	do(w, state.Reap, &structs.ReapRequest{Evals: []string{"e"}})
 	w.wantJob("j", structs.JobDead, 0)
-	do(w, Reap, reap)
-	if Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
+	do(w, state.Reap, reap)
+	if state.Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
 		t.Error("the job or a version is still there")
 	}
 }
@@ -257,8 +258,8 @@ func TestReap_KeepsANodeWithAllocations(t *testing.T) {
 		"ended":   func(a *structs.Allocation) { a.ClientStatus = structs.AllocComplete },
 		"deleted": nil,
 	} {
-		s := New()
-		_ = s.Write(1, func(tx *WriteTx) error {
+		s := state.New()
+		_ = s.Write(1, func(tx *state.WriteTx) error {
 			n := aNode("n")
 			n.Status = structs.NodeDown
 			schema.Nodes.Put(tx, n)
@@ -267,9 +268,9 @@ func TestReap_KeepsANodeWithAllocations(t *testing.T) {
 				change(a)
 				schema.Allocs.Put(tx, a)
 			}
-			return Reap(tx, &structs.ReapRequest{Nodes: []string{"n"}})
+			return state.Reap(tx, &structs.ReapRequest{Nodes: []string{"n"}})
 		})
-		if kept := Node(s.Read(), "n") != nil; kept != (change != nil) {
+		if kept := state.Node(s.Read(), "n") != nil; kept != (change != nil) {
 			t.Errorf("%s: the node is kept: %t", name, kept)
 		}
 	}

@@ -81,3 +81,37 @@ func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation]
 		return schema.InNamespace(a.Namespace, ns)
 	})
 }
+
+// NodeHealth is the health of all parts of a node.
+type NodeHealth = nodeHealth
+
+// AddInstance adds a plugin to the health of a node.
+func AddInstance(h NodeHealth, i *structs.CSIPluginInstance) { h.addInstance(i) }
+
+// The bounds and texts that tests compare.
+const (
+	KeptEvents       = keptEvents
+	KeptVersions     = keptVersions
+	LeaveMessage     = leaveMessage
+	LongestDataChain = longestDataChain
+	ManyNodes        = manyNodes
+	MostLeftovers    = mostLeftovers
+	VolumeGrows      = volumeGrows
+	VolumeMarked     = volumeMarked
+)
+
+// The functions that tests call and no other package.
+var (
+	CheckEvalAllocs = checkEvalAllocs
+	CheckNodeUses   = checkNodeUses
+	ComputedClass   = computedClass
+	DeleteDone      = deleteDone
+	EventsBetween   = eventsBetween
+	HealthOf        = healthOf
+	LastFence       = lastFence
+	PutAlloc        = putAlloc
+	PutEval         = putEval
+	PutUnaccounted  = putUnaccounted
+	RevertJob       = revertJob
+	ShallowCopy     = shallowCopy
+)

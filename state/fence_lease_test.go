@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -57,7 +58,7 @@ func (w *fixture) leaseHeld() string {
 
 func (w *fixture) leaseProof(epoch uint64) error {
 	w.t.Helper()
-	return try(w, LeaseProof, &cluster.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
+	return try(w, state.LeaseProof, &cluster.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
 }
 
 func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
@@ -80,7 +81,7 @@ func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 		forced.Reason != "on_node_loss is lease" {
 		t.Errorf("the volume records %+v", forced)
 	}
-	a := Alloc(w.s.Read(), "db-guarded")
+	a := state.Alloc(w.s.Read(), "db-guarded")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
 		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
 	}
@@ -116,10 +117,10 @@ func TestLeaseProof_IsAboutOneLoss(t *testing.T) {
 // The node may have other volumes than the restored claims say.
 func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	w := leaseNode(t)
-	do(w, func(tx *WriteTx, n *structs.Node) error {
-		putUnaccounted(tx, n, 1)
+	do(w, func(tx *state.WriteTx, n *structs.Node) error {
+		state.PutUnaccounted(tx, n, 1)
 		return nil
-	}, shallowCopy(Node(w.s.Read(), "n1")))
+	}, state.ShallowCopy(state.Node(w.s.Read(), "n1")))
 	if err := w.leaseProof(w.epoch("n1")); err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +136,11 @@ func TestFenceBegin_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := w.restored(w.save())
-	if order := FenceOrder(back.s.Read(), "n1"); order != nil {
+	if order := state.FenceOrder(back.s.Read(), "n1"); order != nil {
 		t.Errorf("an order of the archive is left: %+v", order)
 	}
 	begin := func() error {
-		return try(back, FenceBegin, &cluster.FenceBeginRequest{
+		return try(back, state.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID:  "n1",
 			Epoch:   back.epoch("n1"),
 			Number:  1,
@@ -221,7 +222,7 @@ func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
 			w.outcome("v", "n1", "attach", nil)
 			if c.forced {
 				w.status(structs.NodeDown, "n1")
-				do(w, ConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
+				do(w, state.ConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
 			} else {
 				w.release("v", "a")
 			}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -22,13 +23,13 @@ func (w *fixture) named(id, name string, edits ...func(*structs.Node)) {
 	for _, edit := range edits {
 		edit(n)
 	}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
 }
 
 // joined records the certificate of a node, whose join token bound a name, "" for none.
 func (w *fixture) joined(id, name string) {
 	w.t.Helper()
-	put := func(tx *WriteTx, c *cluster.MachineCertificate) error {
+	put := func(tx *state.WriteTx, c *cluster.MachineCertificate) error {
 		schema.Certificates.Put(tx, c)
 		return nil
 	}
@@ -44,14 +45,14 @@ func (w *fixture) pin(id string, pins ...string) {
 		name, value, _ := strings.Cut(pin, "=")
 		p.Pins[name] = value
 	}
-	do(w, FencePinsChange, p)
+	do(w, state.FencePinsChange, p)
 }
 
 // target shows a target with its name, or the reason why it has none, and its pins.
 func (w *fixture) target(id string) string {
 	w.t.Helper()
 	tx := w.s.Read()
-	t := FenceTargetOf(tx, Node(tx, id))
+	t := state.FenceTargetOf(tx, state.Node(tx, id))
 	if t.NodeID != id || (t.Name == "") != (t.Unnamed != "") {
 		w.t.Errorf("node %s: got %+v", id, t)
 	}
@@ -151,7 +152,7 @@ func TestFenceTarget_HasTheNameOfOneMachine(t *testing.T) {
 			w.named("other", "web1")
 			w.joined("other", "web1")
 			w.pin("other", "of=name")
-			do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"other"}, WriteOptions: w.now()})
+			do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"other"}, WriteOptions: w.now()})
 			c.prepare(w)
 			w.wantTarget("n1", c.want)
 		})
@@ -166,14 +167,14 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 	w.joined("n2", "web2")
 	w.pin("n1", "bmc=1")
 	w.pin("n2", "bmc=2")
-	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "n2"}, WriteOptions: w.now()})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "n2"}, WriteOptions: w.now()})
 	w.named("n1", "web1")
 	w.named("n3", "web2")
 	w.joined("n3", "web2")
 	w.wantTarget("n1", "no join token bound its name map[]")
 	w.wantTarget("n3", "web2 map[bmc:2]")
 	tx := w.s.Read()
-	if p := InheritedPin(tx, FenceTargetOf(tx, Node(tx, "n3"))); p == nil || p.NodeID != "n2" {
+	if p := state.InheritedPin(tx, state.FenceTargetOf(tx, state.Node(tx, "n3"))); p == nil || p.NodeID != "n2" {
 		t.Errorf("the inherited pin is %+v", p)
 	}
 	want := `n3: its pin "bmc" was given for node n2, which had the name web2 before`
@@ -185,7 +186,7 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 		t.Errorf("after the pin was given anew: %q", got)
 	}
 	tx = w.s.Read()
-	if p := InheritedPin(tx, FenceTargetOf(tx, Node(tx, "n3"))); p != nil {
+	if p := state.InheritedPin(tx, state.FenceTargetOf(tx, state.Node(tx, "n3"))); p != nil {
 		t.Errorf("a pin that was given anew is inherited: %+v", p)
 	}
 }
@@ -224,7 +225,7 @@ func TestFencePinsChange_IsBounded(t *testing.T) {
 		w := keyedFixture(t)
 		w.named("n1", "web1")
 		w.pin("n1", "bmc=10.0.9.17")
-		err := try(w, FencePinsChange, &c.req)
+		err := try(w, state.FencePinsChange, &c.req)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v, want %s", name, err, c.kind)
 		}
@@ -238,14 +239,14 @@ func TestFencePinsChange_RemovesPins(t *testing.T) {
 	w.joined("n1", "web1")
 	w.pin("n1", "bmc=1", "vmid=2")
 	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"bmc"}, WriteOptions: w.now()}
-	do(w, FencePinsChange, remove)
+	do(w, state.FencePinsChange, remove)
 	w.wantTarget("n1", "web1 map[vmid:2]")
-	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
 	left := &cluster.NodeFencePinRequest{
 		NodeID: "web1", Left: true, Remove: []string{"vmid"}, WriteOptions: w.now(),
 	}
-	do(w, FencePinsChange, left)
-	if all := slices.Collect(FencePins(w.s.Read())); len(all) != 0 {
+	do(w, state.FencePinsChange, left)
+	if all := slices.Collect(state.FencePins(w.s.Read())); len(all) != 0 {
 		t.Errorf("the pins are %+v", all)
 	}
 }
@@ -263,7 +264,7 @@ func TestFencePins_OutliveARestore(t *testing.T) {
 	w.restored(pinned).wantTarget("n1", "no join token bound its name map[bmc:2 vmid:7]")
 	both := w.save()
 	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"vmid"}, WriteOptions: w.now()}
-	do(w, FencePinsChange, remove)
+	do(w, state.FencePinsChange, remove)
 	w.restored(both).wantTarget("n1", "no join token bound its name map[bmc:2]")
 
 	keyedFixture(t).restored(pinned).wantTarget("n1", "no join token bound its name map[bmc:1]")
@@ -289,13 +290,13 @@ func TestFenceWarnings_AreAboutNodesThatNeedAFence(t *testing.T) {
 
 // fenceWarnings are those of a device that needs the pin bmc.
 func (w *fixture) fenceWarnings() (all []string) {
-	fault := func(t *FenceTarget) string {
+	fault := func(t *state.FenceTarget) string {
 		if t.Pins["bmc"] == "" {
 			return "it has no bmc"
 		}
 		return ""
 	}
-	for x := range FenceWarnings(w.s.Read(), fault) {
+	for x := range state.FenceWarnings(w.s.Read(), fault) {
 		all = append(all, x.NodeID+": "+x.Text)
 	}
 	return all

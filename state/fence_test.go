@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -40,16 +41,16 @@ func lostNode(t *testing.T) *fixture {
 }
 
 func (w *fixture) runs(node string) []*cluster.FenceRun {
-	return FenceRuns(w.s.Read(), node)
+	return state.FenceRuns(w.s.Read(), node)
 }
 
 // begin begins the next run for n1.
 func (w *fixture) begin(device, scope string) {
 	w.t.Helper()
-	do(w, FenceBegin, &cluster.FenceBeginRequest{
+	do(w, state.FenceBegin, &cluster.FenceBeginRequest{
 		NodeID:  "n1",
 		Epoch:   w.epoch("n1"),
-		Number:  lastFence(w.s.Read(), "n1") + 1,
+		Number:  state.LastFence(w.s.Read(), "n1") + 1,
 		Attempt: 1,
 		Device:  device,
 		Scope:   scope,
@@ -61,14 +62,14 @@ func (w *fixture) begin(device, scope string) {
 func (w *fixture) end(p cluster.FenceEndRequest) {
 	w.t.Helper()
 	p.NodeID = "n1"
-	p.Number = lastFence(w.s.Read(), "n1")
+	p.Number = state.LastFence(w.s.Read(), "n1")
 	p.Now = w.now().Now
-	do(w, FenceEnd, &p)
+	do(w, state.FenceEnd, &p)
 }
 
 func (w *fixture) order(node string) error {
 	w.t.Helper()
-	return try(w, FenceOrdered, &cluster.NodeFenceRequest{
+	return try(w, state.FenceOrdered, &cluster.NodeFenceRequest{
 		NodeID:       node,
 		By:           "ann",
 		Why:          "the board is dead",
@@ -132,7 +133,7 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 	w.end(cluster.FenceEndRequest{Proved: true, Action: "status", ExitCode: 2, Output: "OFF", NextTry: 1})
 
 	tx := w.s.Read()
-	a := Alloc(tx, "db-fenced")
+	a := state.Alloc(tx, "db-fenced")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
 		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
 	}
@@ -182,7 +183,7 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 			if run := w.runs("n1")[0]; run.State != cluster.FenceVoid || run.Released != 0 {
 				t.Errorf("the run is %+v", run)
 			}
-			if FenceOrder(w.s.Read(), "n1") != nil {
+			if state.FenceOrder(w.s.Read(), "n1") != nil {
 				t.Error("the order outlives the loss")
 			}
 		})
@@ -193,18 +194,18 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 	w := newFixture(t)
 	at := func(status string) {
-		do(w, NodeStatus, &structs.NodeStatusUpdate{
+		do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs:      []string{"n1"},
 			Status:       status,
 			WriteOptions: structs.WriteOptions{Now: 7e9},
 		})
 	}
-	isOff := func() bool { return IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) }
+	isOff := func() bool { return state.IsProvedOff(w.s.Read(), state.Node(w.s.Read(), "n1")) }
 	w.node("n1")
 	at(structs.NodeDown)
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = 7.5e9
-	do(w, ConfirmLost, word)
+	do(w, state.ConfirmLost, word)
 	if !isOff() {
 		t.Error("the proof of this loss does not count")
 	}
@@ -219,15 +220,15 @@ func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeDown,
 		WriteOptions: structs.WriteOptions{Now: int64(30 * time.Hour)},
 	})
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = int64(time.Hour)
-	do(w, ConfirmLost, word)
-	if !IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) {
+	do(w, state.ConfirmLost, word)
+	if !state.IsProvedOff(w.s.Read(), state.Node(w.s.Read(), "n1")) {
 		t.Error("the proof does not count")
 	}
 }
@@ -237,7 +238,7 @@ func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 	begin := func(change func(*cluster.FenceBeginRequest)) error {
 		p := &cluster.FenceBeginRequest{NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
 		change(p)
-		return try(w, FenceBegin, p)
+		return try(w, state.FenceBegin, p)
 	}
 	for name, c := range map[string]struct {
 		change func(*cluster.FenceBeginRequest)
@@ -262,13 +263,13 @@ func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 // leader and the entry.
 func TestFenceBegin_NeedsSomebodyThatWaits(t *testing.T) {
 	begin := func(w *fixture) error {
-		return try(w, FenceBegin, &cluster.FenceBeginRequest{
+		return try(w, state.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi",
 		})
 	}
 	release := func(w *fixture, volumes ...string) {
 		for _, v := range volumes {
-			do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{
+			do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{
 				{Namespace: structs.DefaultNamespace, VolumeID: v, AllocID: "db-" + v},
 			}})
 		}
@@ -310,8 +311,8 @@ func TestFenceRuns_GoWithTheNode(t *testing.T) {
 	}
 	w.begin("ipmi", cluster.FencePower)
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
-	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if len(w.runs("n1")) > 0 || FenceOrder(w.s.Read(), "n1") != nil {
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if len(w.runs("n1")) > 0 || state.FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("rows of a deleted node are left")
 	}
 }
@@ -323,12 +324,12 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
-	if FenceOrder(w.s.Read(), "n1") == nil {
+	if state.FenceOrder(w.s.Read(), "n1") == nil {
 		t.Fatal("the order is gone before its attempt")
 	}
 	w.begin("ipmi", cluster.FencePower)
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
-	if FenceOrder(w.s.Read(), "n1") == nil {
+	if state.FenceOrder(w.s.Read(), "n1") == nil {
 		t.Fatal("the order is gone before the last device was tried")
 	}
 	w.begin("pdu", cluster.FencePower)
@@ -336,7 +337,7 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 		t.Errorf("the run does not name the operator: %+v", run)
 	}
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
-	if FenceOrder(w.s.Read(), "n1") != nil {
+	if state.FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("the order outlives its attempt")
 	}
 	wantKind(t, w.order("n2"), structs.KindPrecondition)
@@ -362,7 +363,7 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	} {
 		changed := *word
 		c.change(&changed)
-		err := try(w, ConfirmLost, &changed)
+		err := try(w, state.ConfirmLost, &changed)
 		if !structs.IsKind(err, c.kind) || w.held() != "fenced held other" {
 			t.Errorf("%s: %v, want %s; n1 holds %q", name, err, c.kind, w.held())
 		}
@@ -371,8 +372,8 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
-	do(w, ConfirmLost, word)
-	if FenceOrder(w.s.Read(), "n1") != nil {
+	do(w, state.ConfirmLost, word)
+	if state.FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("the order outlives the word")
 	}
 	run := w.runs("n1")[0]
@@ -401,7 +402,7 @@ func TestLostClaims_NamesThoseThatAreWaitedFor(t *testing.T) {
 	w.claim(aClaim("queued", "b", structs.ClaimWrite, structs.CSISingleNodeWriter))
 	w.blocked("next", structs.WakeVolume(structs.DefaultNamespace, "blocked"))
 	waited := map[string]bool{}
-	for _, l := range LostClaims(w.s.Read(), "n1") {
+	for _, l := range state.LostClaims(w.s.Read(), "n1") {
 		waited[l.VolumeID] = l.Waited
 	}
 	if got := fmt.Sprint(waited); got != "map[blocked:true idle:false queued:true]" {
@@ -433,13 +434,13 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 			for i, at := range c.lost {
 				id := fmt.Sprint("lost", i)
 				w.node(id)
-				do(w, NodeStatus, &structs.NodeStatusUpdate{
+				do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 					NodeIDs:      []string{id},
 					Status:       structs.NodeDown,
 					WriteOptions: structs.WriteOptions{Now: at * 1e9},
 				})
 			}
-			brake := FenceBrake(w.s.Read())
+			brake := state.FenceBrake(w.s.Read())
 			if (brake == nil) != (c.want == 0) || brake != nil && brake.Lost != c.want {
 				t.Errorf("the brake is %+v, want %d nodes", brake, c.want)
 			}
@@ -447,21 +448,21 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 				return
 			}
 			for i := range c.lost {
-				do(w, ConfirmLost, &cluster.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
+				do(w, state.ConfirmLost, &cluster.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
 			}
-			if brake := FenceBrake(w.s.Read()); brake != nil {
+			if brake := state.FenceBrake(w.s.Read()); brake != nil {
 				t.Errorf("the brake is %+v after an operator confirmed each loss", brake)
 			}
 			for i, at := range c.lost {
 				for _, status := range []string{structs.NodeReady, structs.NodeDown} {
-					do(w, NodeStatus, &structs.NodeStatusUpdate{
+					do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 						NodeIDs:      []string{fmt.Sprint("lost", i)},
 						Status:       status,
 						WriteOptions: structs.WriteOptions{Now: at * 1e9},
 					})
 				}
 			}
-			if FenceBrake(w.s.Read()) == nil {
+			if state.FenceBrake(w.s.Read()) == nil {
 				t.Error("the brake is off after another loss of each, of which nobody has confirmed any")
 			}
 		})

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -13,29 +14,29 @@ import (
 // fixture is a store with functions that fill it. Each of them checks the invariants after its entry.
 type fixture struct {
 	t     rapid.TB
-	s     *Store
+	s     *state.Store
 	index uint64
 }
 
 func newFixture(t rapid.TB) *fixture {
 	return &fixture{
 		t:     t,
-		s:     New(),
+		s:     state.New(),
 		index: 10,
 	}
 }
 
 // try applies one entry at the next index and returns its result.
-func try[P any](w *fixture, fn func(*WriteTx, *P) error, p *P) error {
+func try[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) error {
 	w.t.Helper()
 	w.index++
-	err := w.s.Write(w.index, func(tx *WriteTx) error { return fn(tx, p) })
+	err := w.s.Write(w.index, func(tx *state.WriteTx) error { return fn(tx, p) })
 	w.check()
 	return err
 }
 
 // do applies one entry that must succeed.
-func do[P any](w *fixture, fn func(*WriteTx, *P) error, p *P) {
+func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 	w.t.Helper()
 	if err := try(w, fn, p); err != nil {
 		w.t.Fatalf("at index %d: %v", w.index, err)
@@ -44,7 +45,7 @@ func do[P any](w *fixture, fn func(*WriteTx, *P) error, p *P) {
 
 func (w *fixture) check() {
 	w.t.Helper()
-	for _, fault := range Check(w.s.Read()) {
+	for _, fault := range state.Check(w.s.Read()) {
 		w.t.Errorf("after index %d: %s", w.index, fault)
 	}
 	if w.t.Failed() {
@@ -113,7 +114,7 @@ func attaching(is ...*structs.CSIPluginInstance) []*structs.CSIPluginInstance {
 
 func (w *fixture) node(id string, csi ...*structs.CSIPluginInstance) {
 	w.t.Helper()
-	do(w, NodeRegister, &structs.NodeRegisterRequest{
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         aNode(id),
 		CSI:          csi,
 		WriteOptions: w.now(),
@@ -150,14 +151,14 @@ func aJob(id, kind string, plugins ...string) *structs.Job {
 
 func (w *fixture) job(j *structs.Job) *structs.Job {
 	w.t.Helper()
-	do(w, JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now()})
-	return Job(w.s.Read(), j.Namespace, j.ID)
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now()})
+	return state.Job(w.s.Read(), j.Namespace, j.ID)
 }
 
 // alloc places an allocation of a job, and registers the job if it is missing.
 func (w *fixture) alloc(id, job, node string) {
 	w.t.Helper()
-	j := Job(w.s.Read(), structs.DefaultNamespace, job)
+	j := state.Job(w.s.Read(), structs.DefaultNamespace, job)
 	if j == nil {
 		j = w.job(aJob(job, structs.JobService))
 	}
@@ -171,9 +172,9 @@ func (w *fixture) alloc(id, job, node string) {
 		Name:       structs.AllocName(j.ID, "g", 0),
 		NodeID:     node,
 	}}
-	do(w, PlanApply, p)
-	if Alloc(w.s.Read(), id) == nil {
-		w.t.Fatalf("the plan that places %s was rejected: %s", id, Eval(w.s.Read(), p.Eval.ID).StatusDescription)
+	do(w, state.PlanApply, p)
+	if state.Alloc(w.s.Read(), id) == nil {
+		w.t.Fatalf("the plan that places %s was rejected: %s", id, state.Eval(w.s.Read(), p.Eval.ID).StatusDescription)
 	}
 }
 
@@ -193,7 +194,7 @@ func (w *fixture) plan(j *structs.Job) *structs.Plan {
 
 func (w *fixture) client(node, alloc, status string) {
 	w.t.Helper()
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
 		WriteOptions: w.now(),
 		Allocs:       []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}},
@@ -243,7 +244,7 @@ func (w *fixture) claim(cs ...*structs.CSIClaim) {
 
 func (w *fixture) release(volume, alloc string) {
 	w.t.Helper()
-	do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		WriteOptions: w.now(),
 		Claims: []structs.CSIClaimKey{{
 			Namespace: structs.DefaultNamespace,
@@ -300,20 +301,20 @@ func wantKind(t rapid.TB, err error, kind structs.Kind) {
 // stop applies a plan that stops the allocation.
 func (w *fixture) stop(alloc, clientStatus string) {
 	w.t.Helper()
-	a := Alloc(w.s.Read(), alloc)
-	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
+	a := state.Alloc(w.s.Read(), alloc)
+	p := w.plan(state.Job(w.s.Read(), a.Namespace, a.JobID))
 	p.Stop = []*structs.PlanStop{{
 		AllocID:      alloc,
 		Description:  "stopped by the test",
 		ClientStatus: clientStatus,
 	}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 }
 
 // update sends the changed plugin instances of a node.
 func (w *fixture) update(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       node,
 		Upserts:      upserts,
 		WriteOptions: w.now(),

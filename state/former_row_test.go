@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -85,7 +86,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 }
 
 func (w *fixture) force(volume, alloc string) error {
-	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	return try(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		WriteOptions: w.now(),
 		Operator:     "forced: it burns",
 		Claims: []structs.CSIClaimKey{{
@@ -106,13 +107,13 @@ func TestVolumeForce_EndsTheAllocation(t *testing.T) {
 	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting})
 
 	w.status(structs.NodeDown, "n1")
-	before := Alloc(w.s.Read(), "a1").AllocModifyIndex
+	before := state.Alloc(w.s.Read(), "a1").AllocModifyIndex
 	if err := w.force("v", "a1"); err != nil {
 		t.Fatal(err)
 	}
 	w.wantClaims("v", map[string]string{"a1": "", "a2": granted})
-	w.wantEvaluated("node-update " + Alloc(w.s.Read(), "a1").JobID)
-	a := Alloc(w.s.Read(), "a1")
+	w.wantEvaluated("node-update " + state.Alloc(w.s.Read(), "a1").JobID)
+	a := state.Alloc(w.s.Read(), "a1")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop ||
 		a.AllocModifyIndex <= before {
 		t.Errorf("a node that comes back would continue the allocation: %+v", a)
@@ -129,12 +130,12 @@ func TestVolumeForce_OfAnEndedAllocation(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.client("n1", "a1", structs.AllocComplete)
-	before := *Alloc(w.s.Read(), "a1")
+	before := *state.Alloc(w.s.Read(), "a1")
 	if err := w.force("v", "a1"); err != nil {
 		t.Fatal(err)
 	}
 	w.wantClaims("v", map[string]string{"a1": ""})
-	now := Alloc(w.s.Read(), "a1")
+	now := state.Alloc(w.s.Read(), "a1")
 	if now.ModifyIndex != before.ModifyIndex {
 		t.Errorf("the ended allocation was put again: %+v", now)
 	}
@@ -173,7 +174,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	for _, n := range []string{"n1", "n2", "n3"} {
-		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       n,
 			Full:         true,
 			WriteOptions: w.now(),
@@ -210,7 +211,7 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 		AllocID:   "gone",
 	}}}
 	register := func(id string, i *structs.NodeInventory) {
-		do(w, NodeRegister, &structs.NodeRegisterRequest{
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 			Node:         aNode(id),
 			Inventory:    i,
 			WriteOptions: w.now(),
@@ -227,7 +228,7 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 		t.Errorf("the servers do not wait for its volumes: %q", why)
 	}
 	register("n6", &structs.NodeInventory{}) // a heartbeat makes its report valid
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n6"},
 		Status:       structs.NodeReady,
 		Accounted:    true,
@@ -260,12 +261,12 @@ func TestBlockedEvals_OfManyVolumesWaitForCapacity(t *testing.T) {
 			SnapshotIndex: w.index,
 			BlockedOn:     []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")},
 		}
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{e},
 			WriteOptions: w.now(),
 		})
 		w.release("v", "a1")
-		got := Eval(w.s.Read(), "e").Status
+		got := state.Eval(w.s.Read(), "e").Status
 		if got != want {
 			t.Errorf("with at most %d volumes: got %s, want %s", most, got, want)
 		}

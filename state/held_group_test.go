@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -22,12 +23,12 @@ type heldRow struct {
 
 // heldFixture has versions 0 to 2 of job j. The canaries of version 2, which is paused, exclude the users of
 // volume v in version 1.
-func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
+func heldFixture(t *testing.T, rows []heldRow) (*fixture, *state.HeldGroups) {
 	t.Helper()
 	w := newFixture(t)
-	write := func(edit func(tx *WriteTx)) {
+	write := func(edit func(tx *state.WriteTx)) {
 		w.index++
-		err := w.s.Write(w.index, func(tx *WriteTx) error { edit(tx); return nil })
+		err := w.s.Write(w.index, func(tx *state.WriteTx) error { edit(tx); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
 		if r.other {
 			a.TaskGroup = "h"
 		}
-		write(func(tx *WriteTx) { schema.Allocs.Put(tx, a) })
+		write(func(tx *state.WriteTx) { schema.Allocs.Put(tx, a) })
 	}
 	for at, r := range rows {
 		if r.former {
@@ -78,9 +79,9 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
 		}
 	}
 	for version := range 3 {
-		write(func(tx *WriteTx) { schema.JobVersions.Put(tx, job(version)) })
+		write(func(tx *state.WriteTx) { schema.JobVersions.Put(tx, job(version)) })
 	}
-	write(func(tx *WriteTx) { schema.Jobs.Put(tx, job(2)) })
+	write(func(tx *state.WriteTx) { schema.Jobs.Put(tx, job(2)) })
 	for _, late := range []bool{false, true} {
 		for at, r := range rows {
 			if !r.former && r.late == late {
@@ -88,13 +89,13 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
 			}
 		}
 	}
-	j := Job(w.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(w.s.Read(), structs.DefaultNamespace, "j")
 	d := &structs.Deployment{
 		JobVersion: 2,
 		Status:     structs.DeploymentPaused,
 		TaskGroups: map[string]*structs.DeploymentState{"g": {DesiredCanaries: 1, Promoted: true}},
 	}
-	return w, &HeldGroups{Job: j, Deployment: d}
+	return w, &state.HeldGroups{Job: j, Deployment: d}
 }
 
 // A held group gets successors for those of its allocations that were taken away, and no others.

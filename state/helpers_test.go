@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -9,13 +9,14 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/internal/mvcc"
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func saved(t testing.TB, s *Store) []byte {
+func saved(t testing.TB, s *state.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := s.Save(&b); err != nil {
@@ -24,22 +25,22 @@ func saved(t testing.TB, s *Store) []byte {
 	return b.Bytes()
 }
 
-func putNode(id string) func(*WriteTx) error {
-	return func(tx *WriteTx) error {
+func putNode(id string) func(*state.WriteTx) error {
+	return func(tx *state.WriteTx) error {
 		schema.Nodes.Put(tx, &structs.Node{ID: id})
 		return nil
 	}
 }
 
 // countRows counts the rows of all tables.
-func countRows(s *Store) (sum int) {
+func countRows(s *state.Store) (sum int) {
 	for _, n := range rowsByTable(s.Read()) {
 		sum += n
 	}
 	return sum
 }
 
-func rowsByTable(tx *ReadTx) map[string]int {
+func rowsByTable(tx *state.ReadTx) map[string]int {
 	counted := map[string]int{}
 	count(tx, counted, schema.Nodes)
 	count(tx, counted, schema.Plugins)
@@ -111,7 +112,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	return counted
 }
 
-func count[R mvcc.Record](tx *ReadTx, counted map[string]int, t *mvcc.Table[R]) {
+func count[R mvcc.Record](tx *state.ReadTx, counted map[string]int, t *mvcc.Table[R]) {
 	counted[t.Name()] = 0
 	for range t.Scan(tx) {
 		counted[t.Name()]++
@@ -119,7 +120,7 @@ func count[R mvcc.Record](tx *ReadTx, counted map[string]int, t *mvcc.Table[R]) 
 }
 
 // wakesReader reports whether a change ends the wait of a reader. It runs in a synctest bubble.
-func wakesReader(s *Store, tx *ReadTx, read func(*ReadTx), write func(*WriteTx) error) bool {
+func wakesReader(s *state.Store, tx *state.ReadTx, read func(*state.ReadTx), write func(*state.WriteTx) error) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	read(tx)
 	woke := make(chan error, 1)

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -14,13 +15,13 @@ func withHostVolume(id, path string) *structs.Node {
 }
 
 func TestComputedClass_OfHostVolumes(t *testing.T) {
-	base := computedClass(withHostVolume("n1", "/a"))
-	if computedClass(withHostVolume("n1", "/b")) != base {
+	base := state.ComputedClass(withHostVolume("n1", "/a"))
+	if state.ComputedClass(withHostVolume("n1", "/b")) != base {
 		t.Error("the path changes the class")
 	}
 	other := withHostVolume("n1", "/a")
 	other.HostVolumes["data"].ReadOnly = true
-	if computedClass(other) == base || computedClass(aNode("n1")) == base {
+	if state.ComputedClass(other) == base || state.ComputedClass(aNode("n1")) == base {
 		t.Error("a volume that is read-only or not there does not change the class")
 	}
 }
@@ -29,10 +30,10 @@ func TestNodeRegister_EvaluatesAfterChangesOfHostVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	for _, n := range []*structs.Node{aNode("n1"), withHostVolume("n1", "/a"), withHostVolume("n1", "/b")} {
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
 		w.wantEvaluated("node-update everywhere")
 	}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: withHostVolume("n1", "/b"), WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: withHostVolume("n1", "/b"), WriteOptions: w.now()})
 	w.wantEvaluated()
 }
 
@@ -49,8 +50,8 @@ func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 			AccessMode: mode,
 		}}
 		j = w.job(j)
-		do(w, PlanApply, w.planOf(j, "x@n1", "y@n1"))
-		do(w, PlanApply, w.planOf(j, "z@n1"))
+		do(w, state.PlanApply, w.planOf(j, "x@n1", "y@n1"))
+		do(w, state.PlanApply, w.planOf(j, "z@n1"))
 		want := "x y z"
 		if mode != "" {
 			want = "z" // the first plan has two writers on one node
@@ -59,15 +60,15 @@ func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 			t.Errorf("mode %q: placed %q, want %q", mode, got, want)
 		}
 		last := w.planOf(j, "u@n1")
-		do(w, PlanApply, last)
-		e := Eval(w.s.Read(), last.Eval.ID)
+		do(w, state.PlanApply, last)
+		e := state.Eval(w.s.Read(), last.Eval.ID)
 		rejected := strings.Contains(e.StatusDescription, "host volume data has a writer")
 		if rejected != (mode != "") {
 			t.Errorf("mode %q: the evaluation says %q", mode, e.StatusDescription)
 		}
 		stop := w.planOf(j, "v@n1")
 		stop.Stop = []*structs.PlanStop{{AllocID: "z"}}
-		do(w, PlanApply, stop)
+		do(w, state.PlanApply, stop)
 		if w.placed("v") != "v" {
 			t.Errorf("mode %q: a plan that stops the writer is rejected", mode)
 		}

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/namespace"
 	"berth/state/schema"
 	"berth/structs"
@@ -27,12 +28,12 @@ func (w *fixture) launch(parent *structs.Job, at int64, child *structs.Job) erro
 	if child != nil {
 		p.Eval = &structs.Evaluation{ID: "e-" + child.ID, TriggeredBy: structs.TriggerPeriodicJob}
 	}
-	return try(w, JobPeriodicLaunch, p)
+	return try(w, state.JobPeriodicLaunch, p)
 }
 
 func (w *fixture) wantLaunch(want int64) {
 	w.t.Helper()
-	got := PeriodicLaunch(w.s.Read(), "default", "p")
+	got := state.PeriodicLaunch(w.s.Read(), "default", "p")
 	if got == nil && want != 0 || got != nil && got.Launch != want {
 		w.t.Errorf("the last launch is %+v, want %d", got, want)
 	}
@@ -41,7 +42,7 @@ func (w *fixture) wantLaunch(want int64) {
 func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	w := newFixture(t)
 	parent := w.job(periodicJob("p", "@daily"))
-	begun := PeriodicLaunch(w.s.Read(), "default", "p").Launch
+	begun := state.PeriodicLaunch(w.s.Read(), "default", "p").Launch
 	w.wantJob("p", structs.JobRunning, 0)
 	at := begun + int64(time.Second)
 	child := parent.ChildAt(time.Unix(0, at))
@@ -51,7 +52,7 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	if stored.ParentID != "p" || stored.Periodic != nil {
 		t.Errorf("the child is %+v", stored)
 	}
-	if e := Eval(w.s.Read(), "e-"+child.ID); e == nil || e.JobID != child.ID {
+	if e := state.Eval(w.s.Read(), "e-"+child.ID); e == nil || e.JobID != child.ID {
 		t.Errorf("the evaluation is %+v", e)
 	}
 	wantKind(t, w.launch(parent, at, child), structs.KindConflict)
@@ -59,10 +60,10 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	wantKind(t, w.launch(parent, at+1, child), "") // in the same second: one child
 	wantKind(t, w.launch(parent, at+2, nil), "")   // skipped
 	w.wantLaunch(at + 2)
-	if got := JobSummary(w.s.Read(), parent).Children; *got != (structs.JobChildrenSummary{Pending: 1}) {
+	if got := state.JobSummary(w.s.Read(), parent).Children; *got != (structs.JobChildrenSummary{Pending: 1}) {
 		t.Errorf("the children are %+v", got)
 	}
-	if !HasLiveChild(w.s.Read(), parent) {
+	if !state.HasLiveChild(w.s.Read(), parent) {
 		t.Error("the child is not found")
 	}
 
@@ -72,11 +73,11 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	w.wantLaunch(at + 2)
 	wantKind(t, w.launch(&structs.Job{ID: "p", JobModifyIndex: 1}, at+9, nil), structs.KindConflict)
 	w.job(periodicJob("p", "@hourly"))
-	w.wantLaunch(Job(w.s.Read(), "default", "p").SubmitTime) // another schedule
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	w.wantLaunch(state.Job(w.s.Read(), "default", "p").SubmitTime) // another schedule
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
 	w.wantLaunch(0)
 	wantKind(t, w.launch(parent, at+9, nil), structs.KindNotFound)
-	if faults := Check(w.s.Read()); faults != nil {
+	if faults := state.Check(w.s.Read()); faults != nil {
 		t.Error(faults)
 	}
 }
@@ -85,10 +86,10 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 func TestJobPeriodicLaunch_GoesOnAfterALaunchInTheFuture(t *testing.T) {
 	w := newFixture(t)
 	parent := w.job(periodicJob("p", "@daily"))
-	now := PeriodicLaunch(w.s.Read(), "default", "p").Launch
+	now := state.PeriodicLaunch(w.s.Read(), "default", "p").Launch
 	day := int64(24 * time.Hour)
 	for _, ahead := range []time.Duration{30 * time.Hour, 0} {
-		do(w, func(tx *WriteTx, row *cluster.ClusterTime) error {
+		do(w, func(tx *state.WriteTx, row *cluster.ClusterTime) error {
 			schema.ClusterTimes.Put(tx, row)
 			return nil
 		}, &cluster.ClusterTime{Time: now, Ahead: ahead})
@@ -106,9 +107,9 @@ func TestJobPeriodicLaunch_GoesOnAfterALaunchInTheFuture(t *testing.T) {
 func TestJobRegister_KeepsTheKindOfAJob(t *testing.T) {
 	w := newFixture(t)
 	w.job(periodicJob("p", "@daily"))
-	wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: aJob("p", structs.JobBatch)}),
+	wantKind(t, try(w, state.JobRegister, &structs.JobRegisterRequest{Job: aJob("p", structs.JobBatch)}),
 		structs.KindPrecondition)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
 	w.job(aJob("p", structs.JobBatch))
 }
 
@@ -123,7 +124,7 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 		child.Dispatched = true
 		child.Payload = []byte("data")
 		child.DispatchIdempotencyToken = token
-		return try(w, JobDispatch, &structs.JobDispatchRequest{
+		return try(w, state.JobDispatch, &structs.JobDispatchRequest{
 			JobID:            "d",
 			JobModifyIndex:   parent.JobModifyIndex,
 			IdempotencyToken: token,
@@ -137,10 +138,10 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 	wantKind(t, dispatch("d/dispatch-3", ""), "")
 	wantKind(t, dispatch("d/dispatch-3", ""), structs.KindConflict)
 	tx := w.s.Read()
-	if Job(tx, "default", "d/dispatch-2") != nil || Eval(tx, "e-d/dispatch-2") != nil {
+	if state.Job(tx, "default", "d/dispatch-2") != nil || state.Eval(tx, "e-d/dispatch-2") != nil {
 		t.Error("a second dispatch with a token has a child")
 	}
-	first := DispatchedJob(tx, "default", "d", "t")
+	first := state.DispatchedJob(tx, "default", "d", "t")
 	if first == nil || first.ID != "d/dispatch-1" || string(first.Payload) != "data" {
 		t.Errorf("the child of the token is %+v", first)
 	}
@@ -168,8 +169,8 @@ func TestJobRevert_FollowsTheRuleOfTheNamespace(t *testing.T) {
 	w := newFixture(t)
 	w.job(jobWithSalt("j", 0))
 	w.job(jobWithSalt("j", 1))
-	w.disableDriver(Job(w.s.Read(), "default", "j").TaskGroups[0].Tasks[0].Driver)
-	err := try(w, JobRevert, &structs.JobRevertRequest{JobID: "j", WriteOptions: w.now()})
+	w.disableDriver(state.Job(w.s.Read(), "default", "j").TaskGroups[0].Tasks[0].Driver)
+	err := try(w, state.JobRevert, &structs.JobRevertRequest{JobID: "j", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 }
 
@@ -178,7 +179,7 @@ func TestJobRevert_ChecksTheVersions(t *testing.T) {
 	w.job(jobWithSalt("j", 0))
 	w.job(jobWithSalt("j", 1))
 	revert := func(version uint64, prior *uint64) error {
-		return try(w, JobRevert, &structs.JobRevertRequest{
+		return try(w, state.JobRevert, &structs.JobRevertRequest{
 			JobID:               "j",
 			JobVersion:          version,
 			EnforcePriorVersion: prior,
@@ -193,7 +194,7 @@ func TestJobRevert_ChecksTheVersions(t *testing.T) {
 	if j := w.wantJob("j", structs.JobPending, 2); j.Meta["salt"] != "0" {
 		t.Errorf("the job is %+v", j)
 	}
-	if e := Eval(w.s.Read(), "e"); e == nil || e.JobID != "j" {
+	if e := state.Eval(w.s.Read(), "e"); e == nil || e.JobID != "j" {
 		t.Errorf("the evaluation is %+v", e)
 	}
 }

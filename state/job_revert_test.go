@@ -1,39 +1,40 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // revert makes a version of a job the newest one.
 func (w *fixture) revert(id string, version uint64) *structs.Job {
 	w.t.Helper()
-	do(w, func(tx *WriteTx, _ *structs.WriteRequest) error {
-		j := Job(tx, structs.DefaultNamespace, id)
-		revertJob(tx, j, JobVersion(tx, j.Namespace, id, version), 5)
+	do(w, func(tx *state.WriteTx, _ *structs.WriteRequest) error {
+		j := state.Job(tx, structs.DefaultNamespace, id)
+		state.RevertJob(tx, j, state.JobVersion(tx, j.Namespace, id, version), 5)
 		return nil
 	}, &structs.WriteRequest{})
-	return Job(w.s.Read(), structs.DefaultNamespace, id)
+	return state.Job(w.s.Read(), structs.DefaultNamespace, id)
 }
 
 func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
 	w := newFixture(t)
 	source := &structs.JobSubmission{Source: "job j", Format: "hcl2"}
-	do(w, JobRegister, &structs.JobRegisterRequest{Job: jobWithSalt("j", 0), Submission: source})
-	first := Job(w.s.Read(), "default", "j")
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: jobWithSalt("j", 0), Submission: source})
+	first := state.Job(w.s.Read(), "default", "j")
 	w.job(jobWithSalt("j", 1))
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
 	j := w.revert("j", 0)
 	if j.Version != 3 || j.Meta["salt"] != "0" || j.Stop || j.JobModifyIndex != w.index || j.SubmitTime != 5 ||
 		j.CreateIndex != first.CreateIndex {
 		t.Errorf("the job is %+v", j)
 	}
-	s := JobSubmission(w.s.Read(), "default", "j", 3)
+	s := state.JobSubmission(w.s.Read(), "default", "j", 3)
 	if s == nil || s.Source != source.Source || s.JobModifyIndex != w.index {
 		t.Errorf("its source is %+v", s)
 	}
-	if NewestStable(w.s.Read(), j) != nil {
+	if state.NewestStable(w.s.Read(), j) != nil {
 		t.Error("a version is stable that nobody has called so")
 	}
 }
@@ -43,17 +44,17 @@ func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
 func TestJobDeregister_LeavesNoVersionOfAPurgedJobStable(t *testing.T) {
 	w := onANode(t)
 	w.alloc("old", "j", "n1")
-	do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	do(w, state.JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
 	w.job(jobWithSalt("j", 1))
 	w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
 	w.deployed("a", "j", "d", false)
 	w.reportHealth("a", "d", false)
-	d := Deployment(w.s.Read(), "d")
+	d := state.Deployment(w.s.Read(), "d")
 	if d.StatusDescription != structs.DeploymentFailedByAlloc+structs.DeploymentHasNoStable {
 		t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
 	}
-	if j := Job(w.s.Read(), "default", "j"); j.Meta["salt"] != "1" {
+	if j := state.Job(w.s.Read(), "default", "j"); j.Meta["salt"] != "1" {
 		t.Errorf("the job is at version %d with %v", j.Version, j.Meta)
 	}
 }
@@ -62,9 +63,9 @@ func TestJobDeregister_LeavesNoVersionOfAPurgedJobStable(t *testing.T) {
 func TestJobDeregister_KeepsTheStableVersionOfAStoppedJob(t *testing.T) {
 	w := onANode(t)
 	w.alloc("a", "j", "n1")
-	do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
-	if !JobVersion(w.s.Read(), "default", "j", 0).Stable {
+	do(w, state.JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
+	if !state.JobVersion(w.s.Read(), "default", "j", 0).Stable {
 		t.Error("the version is not stable any more")
 	}
 }
@@ -80,26 +81,26 @@ func TestJobReschedule_MarksFailedAllocationsWithoutASuccessor(t *testing.T) {
 		w.alloc(id, "j", "n1")
 	}
 	w.client("n1", "replaced", structs.AllocFailed)
-	plan := w.plan(Job(w.s.Read(), "default", "j"))
-	plan.Place = []*structs.Allocation{Alloc(w.s.Read(), "running").Copy()}
+	plan := w.plan(state.Job(w.s.Read(), "default", "j"))
+	plan.Place = []*structs.Allocation{state.Alloc(w.s.Read(), "running").Copy()}
 	plan.Place[0].ID = "successor"
 	plan.Place[0].PreviousAllocation = "replaced"
-	do(w, PlanApply, plan)
+	do(w, state.PlanApply, plan)
 	w.client("n1", "failed", structs.AllocFailed)
 	w.client("n1", "complete", structs.AllocComplete)
 	w.client("n1", "running", structs.AllocRunning)
 	w.stop("stopped", structs.AllocFailed)
-	j := Job(w.s.Read(), "default", "j")
+	j := state.Job(w.s.Read(), "default", "j")
 	e := structs.NewEval(j, structs.TriggerManual, 5)
 	e.ID = structs.NewID()
-	do(w, JobReschedule, &structs.JobEvaluateRequest{JobID: "j", Eval: e, WriteOptions: w.now()})
+	do(w, state.JobReschedule, &structs.JobEvaluateRequest{JobID: "j", Eval: e, WriteOptions: w.now()})
 	for _, id := range []string{"old", "failed", "complete", "running", "stopped", "replaced", "successor"} {
-		if got := Alloc(w.s.Read(), id).Migrate; got != (id == "failed") {
+		if got := state.Alloc(w.s.Read(), id).Migrate; got != (id == "failed") {
 			t.Errorf("%s is to be replaced: %t", id, got)
 		}
 	}
-	if stored := Eval(w.s.Read(), e.ID); stored == nil || stored.Status != structs.EvalPending {
+	if stored := state.Eval(w.s.Read(), e.ID); stored == nil || stored.Status != structs.EvalPending {
 		t.Errorf("evaluation %+v", stored)
 	}
-	wantKind(t, try(w, JobReschedule, &structs.JobEvaluateRequest{JobID: "none"}), structs.KindNotFound)
+	wantKind(t, try(w, state.JobReschedule, &structs.JobEvaluateRequest{JobID: "none"}), structs.KindNotFound)
 }

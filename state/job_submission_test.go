@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"bytes"
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -12,7 +13,7 @@ import (
 // source registers a job with a salt in its specification and its source.
 func (w *fixture) source(salt int, text string) {
 	w.t.Helper()
-	do(w, JobRegister, &structs.JobRegisterRequest{
+	do(w, state.JobRegister, &structs.JobRegisterRequest{
 		Job:          jobWithSalt("j", salt),
 		Submission:   &structs.JobSubmission{Source: text, Format: structs.FormatHCL2, JobID: "k", Version: 9},
 		WriteOptions: w.now(),
@@ -41,12 +42,12 @@ func TestJobRegister_KeepsTheSourceOfEachVersion(t *testing.T) {
 	w.job(jobWithSalt("j", 3)) // without its source
 	w.wantSources("default 0 one", "default 1 two")
 	w.source(3, "three")
-	first := JobSubmission(w.s.Read(), "default", "j", 2)
+	first := state.JobSubmission(w.s.Read(), "default", "j", 2)
 	w.source(3, "three")
-	if JobSubmission(w.s.Read(), "default", "j", 2) != first {
+	if state.JobSubmission(w.s.Read(), "default", "j", 2) != first {
 		t.Error("an equal source was put again")
 	}
-	if first.JobModifyIndex != Job(w.s.Read(), "default", "j").JobModifyIndex {
+	if first.JobModifyIndex != state.Job(w.s.Read(), "default", "j").JobModifyIndex {
 		t.Errorf("the source is that of index %d", first.JobModifyIndex)
 	}
 	w.source(3, "three # a comment")
@@ -56,15 +57,15 @@ func TestJobRegister_KeepsTheSourceOfEachVersion(t *testing.T) {
 
 func TestJobVersions_TakeTheirSourcesWithThem(t *testing.T) {
 	w := newFixture(t)
-	for n := range keptVersions + 3 {
+	for n := range state.KeptVersions + 3 {
 		w.source(n, fmt.Sprint(n))
 	}
 	w.wantSources("default 2 2", "default 3 3", "default 4 4", "default 5 5", "default 6 6", "default 7 7",
 		"default 8 8")
-	if faults := Check(w.s.Read()); faults != nil {
+	if faults := state.Check(w.s.Read()); faults != nil {
 		t.Error(faults)
 	}
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
 	w.wantSources()
 }
 

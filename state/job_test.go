@@ -1,15 +1,16 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 func (w *fixture) wantJob(id, status string, version uint64) *structs.Job {
 	w.t.Helper()
-	j := Job(w.s.Read(), structs.DefaultNamespace, id)
+	j := state.Job(w.s.Read(), structs.DefaultNamespace, id)
 	if j == nil || j.Status != status || j.Version != version {
 		w.t.Errorf("at index %d: job %s is %+v, want %s at version %d", w.index, id, j, status, version)
 	}
@@ -17,7 +18,7 @@ func (w *fixture) wantJob(id, status string, version uint64) *structs.Job {
 }
 
 func (w *fixture) versions(id string) (out []uint64) {
-	for j := range JobVersions(w.s.Read(), structs.DefaultNamespace, id) {
+	for j := range state.JobVersions(w.s.Read(), structs.DefaultNamespace, id) {
 		out = append(out, j.Version)
 	}
 	return out
@@ -32,19 +33,19 @@ func jobWithSalt(id string, salt int) *structs.Job {
 func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 	w := newFixture(t)
 	e := &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerJobRegister}
-	do(w, JobRegister, &structs.JobRegisterRequest{
+	do(w, state.JobRegister, &structs.JobRegisterRequest{
 		Job:          jobWithSalt("j", 1),
 		Eval:         e,
 		WriteOptions: w.now(),
 	})
 	j := w.wantJob("j", structs.JobPending, 0)
-	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index ||
+	if got := state.Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index ||
 		got.JobID != "j" ||
 		got.Type != structs.JobService || got.Priority != 50 || got.Status != structs.EvalPending {
 		t.Errorf("the evaluation is %+v", got)
 	}
 	w.job(jobWithSalt("j", 1))
-	if Job(w.s.Read(), "default", "j") != j {
+	if state.Job(w.s.Read(), "default", "j") != j {
 		t.Error("an equal specification was put again")
 	}
 	again := w.job(jobWithSalt("j", 2))
@@ -52,7 +53,7 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 	if again.JobModifyIndex != w.index || again.CreateIndex != j.CreateIndex {
 		t.Errorf("the new version is %+v", again)
 	}
-	old := JobVersion(w.s.Read(), "default", "j", 0)
+	old := state.JobVersion(w.s.Read(), "default", "j", 0)
 	if old.Meta["salt"] != "1" {
 		t.Errorf("the old version is %+v", old)
 	}
@@ -66,7 +67,7 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	w := newFixture(t)
 	enforce := func(index uint64, salt int) error {
-		return try(w, JobRegister, &structs.JobRegisterRequest{
+		return try(w, state.JobRegister, &structs.JobRegisterRequest{
 			Job:            jobWithSalt("j", salt),
 			EnforceIndex:   true,
 			JobModifyIndex: index,
@@ -76,7 +77,7 @@ func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	wantKind(t, enforce(5, 1), structs.KindConflict)
 	wantKind(t, enforce(0, 1), "")
 	wantKind(t, enforce(0, 2), structs.KindConflict)
-	at := Job(w.s.Read(), "default", "j").JobModifyIndex
+	at := state.Job(w.s.Read(), "default", "j").JobModifyIndex
 	wantKind(t, enforce(at, 2), "")
 	wantKind(t, enforce(at, 3), structs.KindConflict)
 	w.wantJob("j", structs.JobPending, 1)
@@ -93,7 +94,7 @@ func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: j}), structs.KindInvalid)
+			wantKind(t, try(w, state.JobRegister, &structs.JobRegisterRequest{Job: j}), structs.KindInvalid)
 		})
 	}
 }
@@ -109,11 +110,11 @@ func TestJobVersions_StayWhileUsed(t *testing.T) {
 	if got := fmt.Sprint(w.versions("j")); got != "[0 4 5 6 7 8 9 10]" {
 		t.Errorf("got versions %s, want the used and the newest", got)
 	}
-	a := AllocWithJob(w.s.Read(), Alloc(w.s.Read(), "a"))
+	a := state.AllocWithJob(w.s.Read(), state.Alloc(w.s.Read(), "a"))
 	if a.Job == nil || a.Job.Meta["salt"] != "0" {
 		t.Errorf("the job of the allocation is %+v", a.Job)
 	}
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		Purge:        true,
 		WriteOptions: w.now(),
@@ -123,13 +124,13 @@ func TestJobVersions_StayWhileUsed(t *testing.T) {
 	}
 	w.job(jobWithSalt("j", 99)) // the number of its version is not that of the allocation's version
 	w.wantJob("j", structs.JobRunning, 1)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		Purge:        true,
 		WriteOptions: w.now(),
 	})
 	w.client("n1", "a", structs.AllocComplete)
-	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}, WriteOptions: w.now()})
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a"}, WriteOptions: w.now()})
 	if got := w.versions("j"); got != nil {
 		t.Errorf("got versions %v of a deleted job", got)
 	}
@@ -140,7 +141,7 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	w.blocked("j", structs.WakeCapacity)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		WriteOptions: w.now(),
 		Eval:         &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister},
@@ -151,11 +152,11 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	}
 	w.wantEval("blocked-j", structs.EvalCancelled)
 	w.wantEval("stop", structs.EvalPending)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
 	w.wantJob("j", structs.JobRunning, 1)
 	w.stop("a", "")
 	w.wantJob("j", structs.JobPending, 1)
-	do(w, EvalUpdate,
+	do(w, state.EvalUpdate,
 		&structs.EvalUpdateRequest{
 			Evals: []*structs.Evaluation{{
 				ID:     "stop",
@@ -165,7 +166,7 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 			WriteOptions: w.now(),
 		})
 	w.wantJob("j", structs.JobDead, 1)
-	wantKind(t, try(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
+	wantKind(t, try(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
 }
 
 func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
@@ -173,7 +174,7 @@ func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 	w.node("n1")
 	eval := func(id, job, status string) {
 		t.Helper()
-		do(w, EvalUpdate,
+		do(w, state.EvalUpdate,
 			&structs.EvalUpdateRequest{
 				Evals: []*structs.Evaluation{{
 					ID:     id,
@@ -192,7 +193,7 @@ func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 	eval("1", "batch", structs.EvalComplete)
 	w.client("n1", "b", structs.AllocComplete)
 	w.wantJob("batch", structs.JobPending, 0) // its evaluation is open
-	for e := range EvalsByStatus(w.s.Read(), structs.EvalPending) {
+	for e := range state.EvalsByStatus(w.s.Read(), structs.EvalPending) {
 		eval(e.ID, "batch", structs.EvalComplete)
 	}
 	w.wantJob("batch", structs.JobDead, 0)
@@ -218,7 +219,7 @@ func TestJobSummary_CountsAllocations(t *testing.T) {
 	}
 	w.alloc("lost", "j", "n1")
 	w.stop("lost", structs.AllocLost)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		WriteOptions: w.now(),
 		Evals: []*structs.Evaluation{
 			{
@@ -236,7 +237,7 @@ func TestJobSummary_CountsAllocations(t *testing.T) {
 			}},
 	})
 	tx := w.s.Read()
-	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
+	got := state.JobSummary(tx, state.Job(tx, "default", "j")).Summary["g"]
 	if want := (structs.TaskGroupSummary{
 		Queued:   3,
 		Complete: 1,
@@ -255,7 +256,7 @@ func TestJobSummary_OmitsTheFormerJobOfTheID(t *testing.T) {
 	w.node("n1")
 	w.alloc("old", "j", "n1")
 	w.client("n1", "old", structs.AllocFailed)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		Purge:        true,
 		WriteOptions: w.now(),
@@ -264,7 +265,7 @@ func TestJobSummary_OmitsTheFormerJobOfTheID(t *testing.T) {
 	w.alloc("new", "j", "n1")
 	w.client("n1", "new", structs.AllocRunning)
 	tx := w.s.Read()
-	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
+	got := state.JobSummary(tx, state.Job(tx, "default", "j")).Summary["g"]
 	if want := (structs.TaskGroupSummary{Running: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -11,24 +11,24 @@ import (
 	"berth/structs"
 )
 
-// store is a state with an entry after the other.
-type store struct {
+// jobStore is a state with an entry after the other.
+type jobStore struct {
 	*state.Store
 	t     *testing.T
 	index uint64
 }
 
-// newStore has the job "j" with some versions.
-func newStore(t *testing.T, versions int) *store {
-	s := &store{Store: state.New(), t: t, index: 10}
+// newJobStore has the job "j" with some versions.
+func newJobStore(t *testing.T, versions int) *jobStore {
+	s := &jobStore{Store: state.New(), t: t, index: 10}
 	for range versions {
 		s.register()
 	}
 	return s
 }
 
-// try applies an entry, and checks the invariants after it.
-func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+// tryJob applies an entry, and checks the invariants after it.
+func tryJob[P any](s *jobStore, apply func(*mvcc.WriteTx, *P) error, p *P) error {
 	s.t.Helper()
 	s.index++
 	err := s.Write(s.index, func(tx *state.WriteTx) error { return apply(tx, p) })
@@ -38,24 +38,24 @@ func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
 	return err
 }
 
-func must[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+func mustJob[P any](s *jobStore, apply func(*mvcc.WriteTx, *P) error, p *P) {
 	s.t.Helper()
-	err := try(s, apply, p)
+	err := tryJob(s, apply, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // register registers another version of the job.
-func (s *store) register() {
+func (s *jobStore) register() {
 	s.t.Helper()
 	j := &structs.Job{ID: "j", Name: fmt.Sprint(s.index)}
-	must(s, state.JobRegister, &structs.JobRegisterRequest{Job: j})
+	mustJob(s, state.JobRegister, &structs.JobRegisterRequest{Job: j})
 }
 
-func (s *store) tag(version uint64, name string) error {
+func (s *jobStore) tag(version uint64, name string) error {
 	s.t.Helper()
-	return try(s, state.JobTag, &structs.JobTagRequest{
+	return tryJob(s, state.JobTag, &structs.JobTagRequest{
 		JobID:        "j",
 		JobVersion:   version,
 		TagName:      name,
@@ -64,15 +64,15 @@ func (s *store) tag(version uint64, name string) error {
 	})
 }
 
-func (s *store) untag(name string) error {
+func (s *jobStore) untag(name string) error {
 	s.t.Helper()
-	return try(s, state.JobUntag, &structs.JobUntagRequest{JobID: "j", TagName: name})
+	return tryJob(s, state.JobUntag, &structs.JobUntagRequest{JobID: "j", TagName: name})
 }
 
-func (s *store) job() *structs.Job { return state.Job(s.Read(), structs.DefaultNamespace, "j") }
+func (s *jobStore) job() *structs.Job { return state.Job(s.Read(), structs.DefaultNamespace, "j") }
 
 // versions lists the stored versions with their tags.
-func (s *store) versions() (list []string) {
+func (s *jobStore) versions() (list []string) {
 	for v := range state.JobVersions(s.Read(), structs.DefaultNamespace, "j") {
 		text := fmt.Sprint(v.Version)
 		if v.VersionTag != nil {
@@ -83,14 +83,14 @@ func (s *store) versions() (list []string) {
 	return list
 }
 
-func (s *store) want(versions ...string) {
+func (s *jobStore) want(versions ...string) {
 	s.t.Helper()
 	if got := s.versions(); !slices.Equal(got, versions) {
 		s.t.Errorf("the versions are %q, want %q", got, versions)
 	}
 }
 
-func wantKind(t *testing.T, err error, kind structs.Kind, text string) {
+func wantFaultKind(t *testing.T, err error, kind structs.Kind, text string) {
 	t.Helper()
 	if !structs.IsKind(err, kind) || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want an error of kind %s with %q", err, kind, text)
@@ -98,7 +98,7 @@ func wantKind(t *testing.T, err error, kind structs.Kind, text string) {
 }
 
 func TestTag_IsOnTheVersionAndOnTheCurrentJob(t *testing.T) {
-	s := newStore(t, 2)
+	s := newJobStore(t, 2)
 	before := s.job()
 	if err := s.tag(1, "golden"); err != nil {
 		t.Fatal(err)
@@ -129,31 +129,31 @@ func TestTag_IsOnTheVersionAndOnTheCurrentJob(t *testing.T) {
 }
 
 func TestTag_RejectsFaults(t *testing.T) {
-	s := newStore(t, 2)
+	s := newJobStore(t, 2)
 	if err := s.tag(0, "golden"); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.tag(1, "golden"), structs.KindConflict, `version 0 of job "j" has the tag "golden"`)
-	wantKind(t, s.tag(7, "x"), structs.KindNotFound, "there is no version 7")
-	wantKind(t, s.tag(1, ""), structs.KindInvalid, "missing")
-	wantKind(t, s.tag(1, strings.Repeat("x", structs.MaxJobTagName+1)), structs.KindInvalid,
+	wantFaultKind(t, s.tag(1, "golden"), structs.KindConflict, `version 0 of job "j" has the tag "golden"`)
+	wantFaultKind(t, s.tag(7, "x"), structs.KindNotFound, "there is no version 7")
+	wantFaultKind(t, s.tag(1, ""), structs.KindInvalid, "missing")
+	wantFaultKind(t, s.tag(1, strings.Repeat("x", structs.MaxJobTagName+1)), structs.KindInvalid,
 		"129 bytes; at most 128")
-	wantKind(t, s.tag(1, "a\nb"), structs.KindInvalid, "control characters")
-	wantKind(t, s.tag(1, "\xff"), structs.KindInvalid, "UTF-8")
-	wantKind(t, s.untag("other"), structs.KindNotFound, `no version of job "j" has the tag "other"`)
+	wantFaultKind(t, s.tag(1, "a\nb"), structs.KindInvalid, "control characters")
+	wantFaultKind(t, s.tag(1, "\xff"), structs.KindInvalid, "UTF-8")
+	wantFaultKind(t, s.untag("other"), structs.KindNotFound, `no version of job "j" has the tag "other"`)
 	s.want("0golden", "1")
 
 	none := &structs.JobTagRequest{JobID: "none", TagName: "x"}
-	wantKind(t, try(s, state.JobTag, none), structs.KindNotFound, `no job "none"`)
+	wantFaultKind(t, tryJob(s, state.JobTag, none), structs.KindNotFound, `no job "none"`)
 	unset := &structs.JobUntagRequest{JobID: "none", TagName: "x"}
-	wantKind(t, try(s, state.JobUntag, unset), structs.KindNotFound, `no job "none"`)
+	wantFaultKind(t, tryJob(s, state.JobUntag, unset), structs.KindNotFound, `no job "none"`)
 	long := &structs.JobTagRequest{JobID: "j", TagName: "x"}
 	long.Description = strings.Repeat("x", structs.MaxJobTagDescription+1)
-	wantKind(t, try(s, state.JobTag, long), structs.KindInvalid, "1001 bytes")
+	wantFaultKind(t, tryJob(s, state.JobTag, long), structs.KindInvalid, "1001 bytes")
 }
 
 func TestTag_KeepsItsVersionUntilItIsRemoved(t *testing.T) {
-	s := newStore(t, 2)
+	s := newJobStore(t, 2)
 	if err := s.tag(0, "golden"); err != nil {
 		t.Fatal(err)
 	}
@@ -169,34 +169,34 @@ func TestTag_KeepsItsVersionUntilItIsRemoved(t *testing.T) {
 }
 
 func TestTag_IsNotThatOfTheNextVersion(t *testing.T) {
-	s := newStore(t, 1)
+	s := newJobStore(t, 1)
 	if err := s.tag(0, "golden"); err != nil {
 		t.Fatal(err)
 	}
 	stored := s.job().Copy() // as a user reads it and registers it again
-	must(s, state.JobRegister, &structs.JobRegisterRequest{Job: stored})
+	mustJob(s, state.JobRegister, &structs.JobRegisterRequest{Job: stored})
 	s.want("0golden")
 	stored = stored.Copy()
 	stored.Name = "other"
-	must(s, state.JobRegister, &structs.JobRegisterRequest{Job: stored})
+	mustJob(s, state.JobRegister, &structs.JobRegisterRequest{Job: stored})
 	s.want("0golden", "1")
-	must(s, state.JobRevert, &structs.JobRevertRequest{JobID: "j"})
+	mustJob(s, state.JobRevert, &structs.JobRevertRequest{JobID: "j"})
 	s.want("0golden", "1", "2")
-	must(s, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
+	mustJob(s, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
 	s.want("0golden", "1", "2", "3")
-	must(s, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
+	mustJob(s, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
 	s.want()
 }
 
 func TestTag_HasABoundOfVersions(t *testing.T) {
-	s := newStore(t, 1)
+	s := newJobStore(t, 1)
 	for n := range structs.MaxJobTags {
 		if err := s.tag(uint64(n), fmt.Sprint("t", n)); err != nil {
 			t.Fatal(err)
 		}
 		s.register()
 	}
-	wantKind(t, s.tag(structs.MaxJobTags, "more"), structs.KindPrecondition, "64 other versions")
+	wantFaultKind(t, s.tag(structs.MaxJobTags, "more"), structs.KindPrecondition, "64 other versions")
 	if err := s.tag(0, "again"); err != nil { // it has one already
 		t.Error(err)
 	}

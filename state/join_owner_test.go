@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -31,7 +32,7 @@ func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
 		"another key and its name, after a revocation": {"name-of-n1", "n1", "new", 2, true, true, true},
 	} {
 		w := keyedFixture(t)
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{
 			ID: "n1", Name: "name-of-n1", SecretID: "s", Status: structs.NodeReady,
 		}})
 		if c.record {

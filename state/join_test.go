@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -100,7 +101,7 @@ func TestMachineCertificate_BindsTheFirstPool(t *testing.T) {
 		do(w, trust.MachineCertificateSet, use)
 		for _, pool := range []string{c.first, "secrets"} { // the endpoint rejects the second one
 			node := &structs.Node{ID: "n1", SecretID: "s", NodePool: pool}
-			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: node})
+			do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 		}
 		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "k"))
 		if got := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1").NodePool; got != c.want {

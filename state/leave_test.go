@@ -1,29 +1,30 @@
-package state
+package state_test
 
 import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // leave drains node n1 for the shutdown of its agent. comeBack ends that.
 func (w *fixture) leave(spec structs.DrainSpec) *structs.Node {
 	w.t.Helper()
-	do(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", DrainSpec: &spec, WriteOptions: w.now()})
-	return Node(w.s.Read(), "n1")
+	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", DrainSpec: &spec, WriteOptions: w.now()})
+	return state.Node(w.s.Read(), "n1")
 }
 
 func (w *fixture) comeBack() *structs.Node {
 	w.t.Helper()
-	do(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
-	return Node(w.s.Read(), "n1")
+	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
+	return state.Node(w.s.Read(), "n1")
 }
 
 func (w *fixture) drained() {
 	w.t.Helper()
-	started := Node(w.s.Read(), "n1").DrainStrategy.StartedAt
-	do(w, NodeDrained, &structs.NodeDrainedUpdate{
+	started := state.Node(w.s.Read(), "n1").DrainStrategy.StartedAt
+	do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 		Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: started}},
 		WriteOptions: w.now(),
 	})
@@ -31,7 +32,7 @@ func (w *fixture) drained() {
 
 func (w *fixture) eligibility(of string) {
 	w.t.Helper()
-	do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:       "n1",
 		Eligibility:  of,
 		WriteOptions: w.now(),
@@ -40,7 +41,7 @@ func (w *fixture) eligibility(of string) {
 
 func (w *fixture) cancelDrain(eligible bool) {
 	w.t.Helper()
-	do(w, NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
 }
 
 func TestNodeLeave_SaysWhyTheNodeDrains(t *testing.T) {
@@ -53,7 +54,7 @@ func TestNodeLeave_SaysWhyTheNodeDrains(t *testing.T) {
 		t.Errorf("the node has the drain %+v", s)
 	}
 	last := n.Events[len(n.Events)-1]
-	if n.LastDrain.Meta["message"] != leaveMessage || last.Subsystem != DrainSubsystem ||
+	if n.LastDrain.Meta["message"] != state.LeaveMessage || last.Subsystem != state.DrainSubsystem ||
 		last.Message != "Node drained because its agent was shut down" {
 		t.Errorf("got the notes %v and the event %+v", n.LastDrain.Meta, last)
 	}
@@ -107,7 +108,7 @@ func TestNodeLeave_RestoresTheEligibilityOnTheNextStart(t *testing.T) {
 			c.happens(w)
 			n := w.comeBack()
 			if eligible := n.SchedulingEligibility == structs.NodeEligible; eligible != c.eligible ||
-				n.Drain != c.drains || (n.DrainStrategy != nil) != c.drains || HasLeft(n) {
+				n.Drain != c.drains || (n.DrainStrategy != nil) != c.drains || state.HasLeft(n) {
 				t.Errorf("the node is %s, its drain is %+v, %+v", n.SchedulingEligibility, n.DrainStrategy, n.LastDrain)
 			}
 			again := w.comeBack()
@@ -134,7 +135,7 @@ func TestNodeLeave_LetsPluginsRunAgain(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	started := w.leave(structs.DrainSpec{Deadline: -1}).DrainStrategy.StartedAt
-	do(w, NodeDrained, &structs.NodeDrainedUpdate{
+	do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 		Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: started, PluginsOff: true}},
 		WriteOptions: w.now(),
 	})
@@ -150,7 +151,7 @@ func TestNodeLeave_EvaluatesTheJobsOfANodeThatIsBack(t *testing.T) {
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.leave(structs.DrainSpec{})
 	count := func() (n int) {
-		for range EvalsByJob(w.s.Read(), "default", "everywhere") {
+		for range state.EvalsByJob(w.s.Read(), "default", "everywhere") {
 			n++
 		}
 		return n
@@ -164,6 +165,6 @@ func TestNodeLeave_EvaluatesTheJobsOfANodeThatIsBack(t *testing.T) {
 
 func TestNodeLeave_NeedsTheNode(t *testing.T) {
 	w := newFixture(t)
-	err := try(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
+	err := try(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindNotFound)
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -18,8 +19,8 @@ import (
 func TestPages_EqualTheList(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
 	rapid.Check(t, func(rt *rapid.T) {
-		s := New()
-		_ = s.Write(1, func(tx *WriteTx) error {
+		s := state.New()
+		_ = s.Write(1, func(tx *state.WriteTx) error {
 			for range rapid.IntRange(0, 12).Draw(rt, "jobs") {
 				j := &structs.Job{Namespace: name.Draw(rt, "namespace"), ID: name.Draw(rt, "job")}
 				schema.JobVersions.Put(tx, j.Copy())
@@ -38,30 +39,30 @@ func TestPages_EqualTheList(t *testing.T) {
 			return nil
 		})
 		tx := s.Read()
-		at := Page{Reverse: rapid.Bool().Draw(rt, "reverse")}
+		at := state.Page{Reverse: rapid.Bool().Draw(rt, "reverse")}
 		ns, prefix := rapid.SampledFrom([]string{"a", "b", "*"}).Draw(rt, "list"),
 			rapid.SampledFrom([]string{"", "a", "b", "zz"}).Draw(rt, "prefix")
 		first := []string{name.Draw(rt, "begin namespace"), name.Draw(rt, "begin")}
 		if rapid.Bool().Draw(rt, "from") {
 			at.From = first
 		}
-		wantPage(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at,
+		wantPage(rt, tx, state.JobsFrom(tx, ns, prefix, at), state.Jobs(tx, ns, prefix), at,
 			func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
 		if at.From != nil {
 			at.From = at.From[1:]
 		}
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
-		wantPage(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
-		wantPage(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
+		wantPage(rt, tx, state.AllocsFrom(tx, ns, prefix, at), state.AllocsByPrefix(tx, ns, prefix), at, byID)
+		wantPage(rt, tx, state.AllocsByJobFrom(tx, "a", first[1], at), state.AllocsByJob(tx, "a", first[1]), at, byID)
 		ofEval := schema.Filter(schema.Allocs.Scan(tx), func(a *structs.Allocation) bool {
 			return a.EvalID == first[1]
 		})
-		wantPage(rt, tx, AllocsByEvalFrom(tx, first[1], at), ofEval, at, byID)
+		wantPage(rt, tx, state.AllocsByEvalFrom(tx, first[1], at), ofEval, at, byID)
 	})
 }
 
 // wantPage compares a page with the rows of the whole list, which come in any order.
-func wantPage[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key func(*T) []string) {
+func wantPage[T any](t *rapid.T, _ *state.ReadTx, got, all iter.Seq[*T], at state.Page, key func(*T) []string) {
 	want := slices.SortedFunc(all, func(a, b *T) int {
 		return slices.Compare(key(a), key(b))
 	})

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -24,7 +25,7 @@ func jobIn(ns, id string) *structs.Job {
 // registerChecked registers a job whose namespace must exist and allow it.
 func (w *fixture) registerChecked(j *structs.Job) error {
 	w.t.Helper()
-	return try(w, JobRegister, &structs.JobRegisterRequest{
+	return try(w, state.JobRegister, &structs.JobRegisterRequest{
 		Job:          j,
 		WriteOptions: w.now(),
 	})
@@ -54,7 +55,7 @@ func (w *fixture) deleteNamespace(name string) error {
 
 func (w *fixture) purge(ns, job string) {
 	w.t.Helper()
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        job,
 		Purge:        true,
 		WriteOptions: structs.WriteOptions{Namespace: ns},
@@ -109,7 +110,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	if err := w.putVolumeIn("volumes", "v"); err != nil {
 		t.Fatal(err)
 	}
-	do(w, func(tx *WriteTx, names *[]string) error {
+	do(w, func(tx *state.WriteTx, names *[]string) error {
 		for _, name := range *names {
 			schema.Namespaces.Delete(tx, schema.Namespaces.Get(tx, name))
 		}
@@ -136,11 +137,11 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	w := newFixture(t)
 	w.applyNamespace(&cluster.Namespace{Name: "jobs"})
 	w.job(jobIn("jobs", "j"))
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		WriteOptions: structs.WriteOptions{Namespace: "jobs"},
 	})
-	if j := Job(w.s.Read(), "jobs", "j"); j == nil || j.Status != structs.JobDead {
+	if j := state.Job(w.s.Read(), "jobs", "j"); j == nil || j.Status != structs.JobDead {
 		t.Fatalf("the job is %+v", j)
 	}
 	if err := w.deleteNamespace("jobs"); err != nil {

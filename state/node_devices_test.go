@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -27,7 +28,7 @@ func TestComputedClass_OfDevices(t *testing.T) {
 	class := func(edit func(*structs.NodeDeviceResource)) string {
 		n := withGPUs("n1", &structs.NodeDevice{ID: "0", Healthy: true})
 		edit(n.NodeResources.Devices[0])
-		return computedClass(n)
+		return state.ComputedClass(n)
 	}
 	base := class(func(*structs.NodeDeviceResource) {})
 	for name, edit := range map[string]func(*structs.NodeDeviceResource){
@@ -59,7 +60,7 @@ func TestComputedClass_OfDevices(t *testing.T) {
 	if none != empty {
 		t.Error("no attributes and empty attributes are two classes")
 	}
-	if bare := aNode("n1"); computedClass(bare) == base {
+	if bare := aNode("n1"); state.ComputedClass(bare) == base {
 		t.Error("devices do not change the class")
 	}
 }
@@ -68,7 +69,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfDevices(t *testing.T) {
 	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	register := func(n *structs.Node) {
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
 	}
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0"}))
 
@@ -76,7 +77,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfDevices(t *testing.T) {
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0", HealthDescription: "too hot"}))
 	w.wantEvaluated() // a description changes no placement
 	w.wantEval("blocked-waiting", structs.EvalBlocked)
-	group := Node(w.s.Read(), "n1").NodeResources.Devices[0]
+	group := state.Node(w.s.Read(), "n1").NodeResources.Devices[0]
 	if got := group.Instances[0].HealthDescription; got != "too hot" {
 		t.Errorf("the description is %q", got)
 	}
@@ -95,9 +96,9 @@ func TestNodeRegister_SharesUnchangedDevices(t *testing.T) {
 	for _, address := range []string{"a:1", "b:1"} {
 		n := withGPUs("n1", &structs.NodeDevice{ID: "0"})
 		n.HTTPAddr = address
-		before := Node(w.s.Read(), "n1")
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
-		now := Node(w.s.Read(), "n1")
+		before := state.Node(w.s.Read(), "n1")
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		now := state.Node(w.s.Read(), "n1")
 		if now.HTTPAddr != address {
 			t.Fatalf("the address is %s", now.HTTPAddr)
 		}

@@ -1,13 +1,14 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 func (w *fixture) epoch(node string) uint64 {
-	return Node(w.s.Read(), node).Epoch
+	return state.Node(w.s.Read(), node).Epoch
 }
 
 func TestEpoch_ChangesWhenTheNodeComesBack(t *testing.T) {
@@ -17,7 +18,7 @@ func TestEpoch_ChangesWhenTheNodeComesBack(t *testing.T) {
 	changed := aNode("n1")
 	changed.Meta = map[string]string{"rack": "r2"}
 	changed.Epoch = 4711 // a node cannot choose it
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.now()})
 	w.status(structs.NodeInit, "n1")
 	w.status(structs.NodeReady, "n1")
 	w.status(structs.NodeDown, "n1")

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -7,27 +7,28 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // messages writes the events between two states of a node's parts.
-func messages(old, now nodeHealth) []string {
+func messages(old, now state.NodeHealth) []string {
 	var all []string
-	for _, e := range eventsBetween(old, now, time.Unix(1, 0)) {
+	for _, e := range state.EventsBetween(old, now, time.Unix(1, 0)) {
 		all = append(all, e.Subsystem+": "+e.Message)
 	}
 	return all
 }
 
 func TestNodeEvents_OnChangesOnly(t *testing.T) {
-	driver := func(healthy bool, description string) nodeHealth {
-		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+	driver := func(healthy bool, description string) state.NodeHealth {
+		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
 			"exec": {Detected: true, Healthy: healthy, HealthDescription: description},
 		}})
 	}
-	devices := func(healthy bool) nodeHealth {
-		return healthOf(New().Read(), &structs.Node{NodeResources: &structs.NodeResources{
+	devices := func(healthy bool) state.NodeHealth {
+		return state.HealthOf(state.New().Read(), &structs.Node{NodeResources: &structs.NodeResources{
 			Devices: []*structs.NodeDeviceResource{{
 				Vendor:    "acme",
 				Type:      "gpu",
@@ -36,9 +37,9 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			}},
 		}})
 	}
-	plugin := func(alloc string, healthy bool, description string) nodeHealth {
-		h := nodeHealth{}
-		h.addInstance(&structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
+	plugin := func(alloc string, healthy bool, description string) state.NodeHealth {
+		h := state.NodeHealth{}
+		state.AddInstance(h, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
 			PluginID:          "ebs",
 			AllocID:           alloc,
 			Healthy:           healthy,
@@ -46,19 +47,19 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		}, DownWithNode: description == schema.NodeIsDown})
 		return h
 	}
-	undetected := func(name, description string) nodeHealth {
-		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+	undetected := func(name, description string) state.NodeHealth {
+		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
 			name: {HealthDescription: description},
 		}})
 	}
-	version := func(v string) nodeHealth {
+	version := func(v string) state.NodeHealth {
 		attributes := map[string]string{"driver.docker.version": v}
-		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
 			"docker": {Detected: true, Healthy: true, Attributes: attributes},
 		}})
 	}
 	for name, c := range map[string]struct {
-		old, now nodeHealth
+		old, now state.NodeHealth
 		want     []string
 	}{
 		"same driver": {driver(true, "a"), driver(true, "b"), nil},
@@ -72,7 +73,7 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		},
 		"driver stays unhealthy": {driver(false, "x"), driver(false, "y"), nil},
 		"driver is gone": {
-			driver(true, ""), nodeHealth{},
+			driver(true, ""), state.NodeHealth{},
 			[]string{"Driver: driver exec is gone"},
 		},
 		"driver is no longer detected": {
@@ -90,15 +91,15 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			[]string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"},
 		},
 		"device is gone": {
-			devices(true), nodeHealth{},
+			devices(true), state.NodeHealth{},
 			[]string{"Device: device 0 of acme/gpu/x1 is gone"},
 		},
 		"new plugin": {
-			nodeHealth{}, plugin("a1", true, ""),
+			state.NodeHealth{}, plugin("a1", true, ""),
 			[]string{"CSI: plugin ebs (node) is healthy"},
 		},
 		"new plugin, unhealthy": {
-			nodeHealth{}, plugin("a1", false, "starting"),
+			state.NodeHealth{}, plugin("a1", false, "starting"),
 			[]string{"CSI: plugin ebs (node) is unhealthy: starting"},
 		},
 		"plugin is replaced": {
@@ -106,10 +107,10 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
 		},
 		"plugin is gone": {
-			plugin("a1", true, ""), nodeHealth{},
+			plugin("a1", true, ""), state.NodeHealth{},
 			[]string{"CSI: plugin ebs (node) is gone"},
 		},
-		"unhealthy plugin is gone":       {plugin("a1", false, "x"), nodeHealth{}, nil},
+		"unhealthy plugin is gone":       {plugin("a1", false, "x"), state.NodeHealth{}, nil},
 		"plugin of a node that was down": {plugin("a1", false, schema.NodeIsDown), plugin("a1", true, ""), nil},
 		"it is unhealthy when it is back": {
 			plugin("a1", false, schema.NodeIsDown), plugin("a1", false, "no answer"),
@@ -120,10 +121,10 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
 		},
 		"it is gone when the node is back": {
-			plugin("a1", false, schema.NodeIsDown), nodeHealth{},
+			plugin("a1", false, schema.NodeIsDown), state.NodeHealth{},
 			[]string{"CSI: plugin ebs (node) is gone"},
 		},
-		"driver that the node does not have": {nodeHealth{}, undetected("docker", "x"), nil},
+		"driver that the node does not have": {state.NodeHealth{}, undetected("docker", "x"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := messages(c.old, c.now); !slices.Equal(got, c.want) {
@@ -135,19 +136,19 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 
 func TestNodeEvents_AreBounded(t *testing.T) {
 	drivers := map[string]*structs.DriverInfo{}
-	for i := range keptEvents + 5 {
+	for i := range state.KeptEvents + 5 {
 		drivers[fmt.Sprintf("d%02d", i)] = &structs.DriverInfo{Detected: true, Healthy: true}
 	}
-	got := messages(nodeHealth{}, healthOf(New().Read(), &structs.Node{Drivers: drivers}))
-	if len(got) != keptEvents || got[0] != "Driver: driver d00 is healthy" ||
-		got[keptEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
+	got := messages(state.NodeHealth{}, state.HealthOf(state.New().Read(), &structs.Node{Drivers: drivers}))
+	if len(got) != state.KeptEvents || got[0] != "Driver: driver d00 is healthy" ||
+		got[state.KeptEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
 		t.Errorf("got %q", got)
 	}
 	long := strings.Repeat("x", 2*structs.MaxText)
-	broken := healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+	broken := state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
 		long: {Detected: true, HealthDescription: long},
 	}})
-	e := eventsBetween(nodeHealth{}, broken, time.Unix(1, 0))[0]
+	e := state.EventsBetween(state.NodeHealth{}, broken, time.Unix(1, 0))[0]
 	const most = structs.MaxText + len("…")
 	if len(e.Message) > most || len(e.Details["driver"]) > most {
 		t.Errorf("the message has %d bytes, the detail %d", len(e.Message), len(e.Details["driver"]))
@@ -160,14 +161,14 @@ func TestNodeEvents_TellWhatTheServersUse(t *testing.T) {
 	w.node("n1", ofDriver("a.csi")...)
 	w.node("n2")
 	for range 2 {
-		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       "n2",
 			Upserts:      ofDriver("b.csi")[:1],
 			Full:         true,
 			WriteOptions: w.now(),
 		})
 	}
-	events := Node(w.s.Read(), "n2").Events
+	events := state.Node(w.s.Read(), "n2").Events
 	last := events[len(events)-1].Message
 	if len(events) != 2 || !strings.HasSuffix(last, `belongs to driver "a.csi"`) {
 		t.Errorf("got %d events, last %q", len(events), last)

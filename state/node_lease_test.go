@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -36,7 +37,7 @@ func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
 func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	down := &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
 	wantKind(t, try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
 	unknown := &cluster.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
@@ -47,8 +48,8 @@ func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if got := w.lengths(); len(got) > 0 {
 		t.Errorf("got %v after the node was deleted", got)
 	}
@@ -71,8 +72,8 @@ func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 	} {
 		w := with(c.archive)
 		before := with(c.before).s.Read()
-		err := w.s.Write(w.index+1, func(tx *WriteTx) error {
-			Recover(tx, before, 1)
+		err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+			state.Recover(tx, before, 1)
 			return nil
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
 
 // evaluated lists the jobs that the last entry evaluated, with the trigger.
 func (w *fixture) evaluated() (out []string) {
-	for e := range Evals(w.s.Read(), "*", "") {
+	for e := range state.Evals(w.s.Read(), "*", "") {
 		if e.ModifyIndex == w.index && e.Status == structs.EvalPending &&
 			e.StatusDescription == "" {
 			out = append(out, e.TriggeredBy+" "+e.JobID)
@@ -32,7 +33,7 @@ func (w *fixture) wantEvaluated(want ...string) {
 // blocked puts a blocked evaluation of its own job, processed with the newest state.
 func (w *fixture) blocked(job string, on ...string) {
 	w.t.Helper()
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		WriteOptions: w.now(),
 		Evals: []*structs.Evaluation{{
 			ID:            "blocked-" + job,
@@ -47,7 +48,7 @@ func (w *fixture) blocked(job string, on ...string) {
 
 func (w *fixture) wantEval(id, status string) {
 	w.t.Helper()
-	e := Eval(w.s.Read(), id)
+	e := state.Eval(w.s.Read(), id)
 	if e == nil || e.Status != status {
 		w.t.Errorf("at index %d: evaluation %s is %+v, want %s", w.index, id, e, status)
 	}
@@ -55,7 +56,7 @@ func (w *fixture) wantEval(id, status string) {
 
 func (w *fixture) status(status string, ids ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      ids,
 		Status:       status,
 		Event:        &structs.NodeEvent{Message: "now " + status},
@@ -81,16 +82,16 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	w.alloc("a", "j", "n1")
-	do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:       "n1",
 		Eligibility:  structs.NodeIneligible,
 		WriteOptions: w.now(),
 	})
-	row := Node(w.s.Read(), "n1")
+	row := state.Node(w.s.Read(), "n1")
 	register := func(change func(*structs.Node)) {
 		n := aNode("n1")
 		change(n)
-		do(w, NodeRegister, &structs.NodeRegisterRequest{
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 			Node:         n,
 			CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 			WriteOptions: w.now(),
@@ -98,13 +99,13 @@ func TestNodeRegister_Again(t *testing.T) {
 	}
 
 	register(func(*structs.Node) {})
-	if Node(w.s.Read(), "n1") != row {
+	if state.Node(w.s.Read(), "n1") != row {
 		t.Error("an equal registration was put again")
 	}
 	w.wantEvaluated()
 
 	register(func(n *structs.Node) { n.HTTPAddr = "10.0.0.1:4746" })
-	if n := Node(w.s.Read(), "n1"); n == row ||
+	if n := state.Node(w.s.Read(), "n1"); n == row ||
 		n.SchedulingEligibility != structs.NodeIneligible ||
 		len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
 		t.Errorf("fields of the servers are lost: %+v", n)
@@ -118,17 +119,17 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.wantEvaluated("node-update j")
 	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
 	w.wantEvaluated("node-update everywhere", "node-update j")
-	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeReady ||
+	if n := state.Node(w.s.Read(), "n1"); n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node re-registered" {
 		t.Errorf("the node is %+v", n)
 	}
 
-	err := try(w, NodeRegister, &structs.NodeRegisterRequest{
+	err := try(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         &structs.Node{ID: "n1", SecretID: "guessed"},
 		WriteOptions: w.now(),
 	})
 	wantKind(t, err, structs.KindDenied)
-	wantKind(t, try(w, NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
+	wantKind(t, try(w, state.NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
 }
 
 func TestNodeStatus_DownAndUp(t *testing.T) {
@@ -150,7 +151,7 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 		t.Errorf("got instances %q", got)
 	}
 	w.wantEvaluated("node-update j")
-	a := Alloc(w.s.Read(), "stopping")
+	a := state.Alloc(w.s.Read(), "stopping")
 	if a.ClientStatus != structs.AllocLost {
 		t.Errorf("the stopping allocation is %s, want lost", a.ClientStatus)
 	}
@@ -165,17 +166,17 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 	}
 	w.wantEvaluated("node-update j")
 	w.wantEval("blocked-waits", structs.EvalPending)
-	n := Node(w.s.Read(), "n1")
+	n := state.Node(w.s.Read(), "n1")
 	if n.Events[len(n.Events)-1].Message != "now ready" ||
 		n.StatusUpdatedAt == 0 {
 		t.Errorf("the node is %+v", n)
 	}
 	w.status(structs.NodeReady, "n1")
-	if Node(w.s.Read(), "n1") != n {
+	if state.Node(w.s.Read(), "n1") != n {
 		t.Error("an equal status was put again")
 	}
 	unknown := &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "unknown"}
-	wantKind(t, try(w, NodeStatus, unknown), structs.KindInvalid)
+	wantKind(t, try(w, state.NodeStatus, unknown), structs.KindInvalid)
 }
 
 func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
@@ -193,7 +194,7 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 		{"n1", "perhaps", structs.KindInvalid, nil},
 		{"n9", structs.NodeEligible, structs.KindNotFound, nil},
 	} {
-		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{
+		err := try(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 			NodeID:       c.node,
 			Eligibility:  c.to,
 			WriteOptions: w.now(),
@@ -206,8 +207,8 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 func TestNode_HistoryIsBounded(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	for n := range keptEvents + 3 {
-		do(w, NodeEvents, &structs.NodeEventsRequest{
+	for n := range state.KeptEvents + 3 {
+		do(w, state.NodeEvents, &structs.NodeEventsRequest{
 			WriteOptions: w.now(),
 			Events: map[string][]*structs.NodeEvent{
 				"n1":      {{Message: fmt.Sprint(n)}},
@@ -215,10 +216,10 @@ func TestNode_HistoryIsBounded(t *testing.T) {
 			},
 		})
 	}
-	n := Node(w.s.Read(), "n1")
-	if len(n.Events) != keptEvents ||
-		n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) ||
-		n.Events[keptEvents-1].CreateIndex != w.index {
+	n := state.Node(w.s.Read(), "n1")
+	if len(n.Events) != state.KeptEvents ||
+		n.Events[state.KeptEvents-1].Message != fmt.Sprint(state.KeptEvents+2) ||
+		n.Events[state.KeptEvents-1].CreateIndex != w.index {
 		t.Errorf("%d events, the last is %+v", len(n.Events), n.Events[len(n.Events)-1])
 	}
 }
@@ -226,7 +227,7 @@ func TestNode_HistoryIsBounded(t *testing.T) {
 func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w := threeNodes(t, false)
 	deregister := func() error {
-		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{
+		return try(w, state.NodeDeregister, &structs.NodeDeregisterRequest{
 			NodeIDs:      []string{"n1", "unknown"},
 			WriteOptions: w.now(),
 		})
@@ -239,12 +240,12 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w.release("v", "a1")
 	wantKind(t, deregister(), "")
 	tx := w.s.Read()
-	if Node(tx, "n1") != nil ||
+	if state.Node(tx, "n1") != nil ||
 		csi.Instance(tx, "p", structs.CSIKindNode, "n1") != nil ||
 		csi.Plugin(tx, "p") == nil {
 		t.Error("too many or too few rows are deleted")
 	}
-	d := NodeDetail(tx, Node(tx, "n2"))
+	d := state.NodeDetail(tx, state.Node(tx, "n2"))
 	if d.CSINodePlugins["p"] == nil || len(d.CSIControllerPlugins) != 0 {
 		t.Errorf("the detail of the node is %+v", d)
 	}
@@ -265,13 +266,13 @@ func nodeWithDrivers(w *fixture) *structs.Node {
 		"raw_exec": {Detected: true},
 	}
 	w.registerNode(n)
-	return Node(w.s.Read(), "n1")
+	return state.Node(w.s.Read(), "n1")
 }
 
 // registerNode writes the registration of a node with a plugin.
 func (w *fixture) registerNode(n *structs.Node) {
 	w.t.Helper()
-	do(w, NodeRegister, &structs.NodeRegisterRequest{
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		WriteOptions: w.now(),
@@ -282,14 +283,14 @@ func (w *fixture) registerNode(n *structs.Node) {
 func TestNodeDetail_HasClassOfRow(t *testing.T) {
 	w := newFixture(t)
 	old := nodeWithDrivers(w)
-	class := NodeDetail(w.s.Read(), old).ComputedClass
+	class := state.NodeDetail(w.s.Read(), old).ComputedClass
 	changed := old.Copy()
 	delete(changed.Attributes, "driver.exec")
 	changed.ComputedClass = "v1:stored"
 	w.registerNode(changed)
-	n := Node(w.s.Read(), "n1")
-	now := NodeDetail(w.s.Read(), n).ComputedClass
-	if n.ComputedClass != "v1:stored" || now == class || now != computedClass(n) {
+	n := state.Node(w.s.Read(), "n1")
+	now := state.NodeDetail(w.s.Read(), n).ComputedClass
+	if n.ComputedClass != "v1:stored" || now == class || now != state.ComputedClass(n) {
 		t.Errorf("the class is %s, and was %s; the row has %s", now, class, n.ComputedClass)
 	}
 }
@@ -305,7 +306,7 @@ func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 			Meta:       map[string]string{"m": "1", "unique.y": "1"},
 		}
 		edit(n)
-		return computedClass(n)
+		return state.ComputedClass(n)
 	}
 	base := node(func(*structs.Node) {})
 	for name, edit := range map[string]func(*structs.Node){

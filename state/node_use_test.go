@@ -1,20 +1,21 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // TestNodesWithUse_GivesTheUseOfEachNode has uses of nodes with and without a row, and nodes without a use.
 func TestNodesWithUse_GivesTheUseOfEachNode(t *testing.T) {
-	w := &uncheckedStore{s: New()}
-	w.do(func(tx *WriteTx) {
+	w := &uncheckedStore{s: state.New()}
+	w.do(func(tx *state.WriteTx) {
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
+			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
 		}
 		for i, node := range []string{"a", "c", "c0", "c1", "c2", "e", "f"} {
 			schema.Allocs.Put(tx, &structs.Allocation{
@@ -32,11 +33,11 @@ func TestNodesWithUse_GivesTheUseOfEachNode(t *testing.T) {
 		"e0": "",
 	} {
 		var found []string
-		next := NodesWithUse(tx, from)
+		next := state.NodesWithUse(tx, from)
 		for n, use := next(); n != nil; n, use = next() {
 			found = append(found, n.ID)
-			if *use != UseOfNode(tx, n.ID) {
-				t.Errorf("from %q: the use of node %s is %+v, want %+v", from, n.ID, *use, UseOfNode(tx, n.ID))
+			if *use != state.UseOfNode(tx, n.ID) {
+				t.Errorf("from %q: the use of node %s is %+v, want %+v", from, n.ID, *use, state.UseOfNode(tx, n.ID))
 			}
 		}
 		if got := strings.Join(found, " "); got != want {

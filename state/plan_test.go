@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -26,7 +27,7 @@ func (w *fixture) planOf(j *structs.Job, place ...string) *structs.Plan {
 
 func (w *fixture) placed(ids ...string) (out string) {
 	for _, id := range ids {
-		if Alloc(w.s.Read(), id) != nil {
+		if state.Alloc(w.s.Read(), id) != nil {
 			out += id + " "
 		}
 	}
@@ -57,9 +58,9 @@ func TestPlan_Places(t *testing.T) {
 		WaitUntil: 99,
 	}}
 	p.Eval.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	tx := w.s.Read()
-	a, old := Alloc(tx, "new"), Alloc(tx, "old")
+	a, old := state.Alloc(tx, "new"), state.Alloc(tx, "old")
 	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun ||
 		a.ClientStatus != structs.AllocPending ||
 		a.AllocModifyIndex != w.index ||
@@ -76,9 +77,9 @@ func TestPlan_Places(t *testing.T) {
 	w.wantEval(p.Eval.ID, structs.EvalComplete)
 	w.wantEval("blocked", structs.EvalBlocked)
 	w.wantEval("later", structs.EvalPending)
-	row := Alloc(tx, "new")
-	do(w, PlanApply, p) // proposed twice, because the first answer was lost
-	if Alloc(w.s.Read(), "new") != row || Alloc(w.s.Read(), "old") != old {
+	row := state.Alloc(tx, "new")
+	do(w, state.PlanApply, p) // proposed twice, because the first answer was lost
+	if state.Alloc(w.s.Read(), "new") != row || state.Alloc(w.s.Read(), "old") != old {
 		t.Error("the plan was executed twice")
 	}
 }
@@ -103,15 +104,15 @@ func TestPlan_CountsItsPlacementsOnce(t *testing.T) {
 			a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 		}
 	}
-	do(w, PlanApply, p)
-	g := Deployment(w.s.Read(), "d1").Group("g")
+	do(w, state.PlanApply, p)
+	g := state.Deployment(w.s.Read(), "d1").Group("g")
 	if g.PlacedAllocs != 3 || strings.Join(g.PlacedCanaries, " ") != "c a" {
 		t.Errorf("the deployment counts %d allocations and the canaries %v", g.PlacedAllocs, g.PlacedCanaries)
 	}
 	if got := w.placed("a", "b", "c", "d"); got != "a b c" {
 		t.Errorf("placed %q", got)
 	}
-	if s := Job(w.s.Read(), "default", "j").Status; s != structs.JobRunning {
+	if s := state.Job(w.s.Read(), "default", "j").Status; s != structs.JobRunning {
 		t.Errorf("the job is %s", s)
 	}
 }
@@ -134,7 +135,7 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			return w.planOf(j, "x@n1", "y@n2", "z@n1")
 		}, "y", "node n1 rejected the plan: it is down"},
 		{"a node that is not eligible", func(w *fixture, j *structs.Job) *structs.Plan {
-			do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
+			do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
 			return w.planOf(j, "x@n1", "y@n2")
 		}, "y", "ineligible"},
 		{"a node without capacity for one of two", func(w *fixture, j *structs.Job) *structs.Plan {
@@ -187,7 +188,7 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			return p
 		}, "", "the job has changed"},
 		{"a job that is gone", func(w *fixture, j *structs.Job) *structs.Plan {
-			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
 			return w.planOf(j, "x@n1")
 		}, "", "the job is gone"},
 	} {
@@ -196,19 +197,19 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			w.node("n1")
 			w.node("n2")
 			w.alloc("there", "j", "n1")
-			p := c.plan(w, Job(w.s.Read(), "default", "j"))
+			p := c.plan(w, state.Job(w.s.Read(), "default", "j"))
 			p.Stop = append(p.Stop, &structs.PlanStop{AllocID: "not there"})
-			do(w, PlanApply, p)
+			do(w, state.PlanApply, p)
 			got := w.placed("x", "y", "z")
 			if got != c.placed {
 				t.Errorf("placed %q, want %q", got, c.placed)
 			}
-			e := Eval(w.s.Read(), p.Eval.ID)
+			e := state.Eval(w.s.Read(), p.Eval.ID)
 			if again := e.Status == structs.EvalPending; again != (c.says != "") ||
 				!strings.Contains(e.StatusDescription, c.says) {
 				t.Errorf("the evaluation is %s: %s, want %q", e.Status, e.StatusDescription, c.says)
 			}
-			if strings.HasPrefix(c.says, "the job has changed") && Alloc(w.s.Read(), "there").ServerTerminal() {
+			if strings.HasPrefix(c.says, "the job has changed") && state.Alloc(w.s.Read(), "there").ServerTerminal() {
 				t.Error("a stale plan stopped an allocation")
 			}
 		})
@@ -219,11 +220,11 @@ func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	w.alloc("old", "j", "n1")
-	p := w.planOf(Job(w.s.Read(), "default", "j"), "new@n1")
+	p := w.planOf(state.Job(w.s.Read(), "default", "j"), "new@n1")
 	p.Place[0].Resources = &structs.Resources{CPU: 9999}
 	p.Stop = []*structs.PlanStop{{AllocID: "old"}}
-	do(w, PlanApply, p)
-	if Alloc(w.s.Read(), "old").ServerTerminal() {
+	do(w, state.PlanApply, p)
+	if state.Alloc(w.s.Read(), "old").ServerTerminal() {
 		t.Error("the allocation was stopped without a replacement")
 	}
 }
@@ -248,7 +249,7 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 			Status:     structs.DeploymentRunning,
 		}
 		p.Followups = []*structs.Evaluation{{ID: "later", JobID: "j", Status: structs.EvalPending}}
-		do(w, PlanApply, p)
+		do(w, state.PlanApply, p)
 		tx := w.s.Read()
 		want := "a b"
 		if whole {
@@ -257,14 +258,14 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 		if got := w.placed("a", "b", "c"); got != want {
 			t.Errorf("all at once %v: placed %q, want %q", whole, got, want)
 		}
-		if Alloc(tx, "old").ServerTerminal() == whole {
-			t.Errorf("all at once %v: the allocation that the plan stops is %s", whole, Alloc(tx, "old").DesiredStatus)
+		if state.Alloc(tx, "old").ServerTerminal() == whole {
+			t.Errorf("all at once %v: the allocation that the plan stops is %s", whole, state.Alloc(tx, "old").DesiredStatus)
 		}
-		if (Deployment(tx, "d1") == nil) != whole || (Eval(tx, "later") == nil) != whole {
-			t.Errorf("all at once %v: deployment %+v, evaluation %+v", whole, Deployment(tx, "d1"), Eval(tx, "later"))
+		if (state.Deployment(tx, "d1") == nil) != whole || (state.Eval(tx, "later") == nil) != whole {
+			t.Errorf("all at once %v: deployment %+v, evaluation %+v", whole, state.Deployment(tx, "d1"), state.Eval(tx, "later"))
 		}
 		w.wantEval(p.Eval.ID, structs.EvalPending)
-		if why := Eval(tx, p.Eval.ID).StatusDescription; strings.Contains(why, "all_at_once") != whole ||
+		if why := state.Eval(tx, p.Eval.ID).StatusDescription; strings.Contains(why, "all_at_once") != whole ||
 			!strings.Contains(why, "node unknown rejected the plan") {
 			t.Errorf("all at once %v: the evaluation says %q", whole, why)
 		}
@@ -272,7 +273,7 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 			continue
 		}
 		again := w.planOf(j, "a@n1", "b@n2")
-		do(w, PlanApply, again)
+		do(w, state.PlanApply, again)
 		if got := w.placed("a", "b"); got != "a b" {
 			t.Errorf("the plan that fits places %q", got)
 		}
@@ -292,8 +293,8 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 		FollowupEvalID: "f",
 	},
 		{AllocID: "unknown"}}
-	do(w, PlanApply, p)
-	a := Alloc(w.s.Read(), "a")
+	do(w, state.PlanApply, p)
+	a := state.Alloc(w.s.Read(), "a")
 	if a.JobVersion != 1 || a.FollowupEvalID != "f" ||
 		a.AllocModifyIndex != w.index {
 		t.Errorf("the allocation is %+v", a)
@@ -304,7 +305,7 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 		"a stop that is nil":  {Eval: &structs.Evaluation{ID: "e"}, Stop: []*structs.PlanStop{nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantKind(t, try(w, PlanApply, p), structs.KindInvalid)
+			wantKind(t, try(w, state.PlanApply, p), structs.KindInvalid)
 		})
 	}
 }
@@ -355,7 +356,7 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 			}
 			w.client("n1", "a", s)
 		}
-		a := Alloc(w.s.Read(), "a")
+		a := state.Alloc(w.s.Read(), "a")
 		if a.ClientStatus != c.want {
 			t.Errorf("after a report of %s: got %s, want %s", c.said, a.ClientStatus, c.want)
 		}
@@ -378,12 +379,12 @@ func TestAllocClientUpdate_KeepsTheNetwork(t *testing.T) {
 			u.NetworkStatus = &structs.AllocNetworkStatus{Address: reported}
 			want = reported
 		}
-		do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 			NodeID:       "n1",
 			WriteOptions: w.now(),
 			Allocs:       []*structs.AllocClientUpdate{u},
 		})
-		if got := Alloc(w.s.Read(), "a").NetworkStatus; got == nil || got.Address != want {
+		if got := state.Alloc(w.s.Read(), "a").NetworkStatus; got == nil || got.Address != want {
 			t.Errorf("after a report of %q: %+v", reported, got)
 		}
 	}
@@ -397,21 +398,21 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	w.alloc("b", "j", "n1")
 	w.client("n2", "a", structs.AllocFailed)
 	w.client("n1", "unknown", structs.AllocFailed)
-	if a := Alloc(w.s.Read(), "a"); a.ClientStatus != structs.AllocPending {
+	if a := state.Alloc(w.s.Read(), "a"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node said so: %s", a.ClientStatus)
 	}
-	err := try(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	err := try(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
 		SecretID: "guessed",
 		Allocs:   []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}},
 	})
 	wantKind(t, err, structs.KindDenied)
-	row := Alloc(w.s.Read(), "a")
+	row := state.Alloc(w.s.Read(), "a")
 	w.client("n1", "a", structs.AllocPending)
-	if Alloc(w.s.Read(), "a") != row {
+	if state.Alloc(w.s.Read(), "a") != row {
 		t.Error("a report without changes was put")
 	}
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       "n1",
 		WriteOptions: w.now(),
 		Allocs: []*structs.AllocClientUpdate{
@@ -425,7 +426,7 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 		},
 	})
 	w.wantEvaluated("alloc-failure j") // one for both
-	if a := Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
+	if a := state.Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
 		a.TaskStates["t"].State != structs.TaskDead {
 		t.Errorf("the report changed the index of the servers, or was not stored: %+v", a)
 	}
@@ -436,7 +437,7 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	stop := func(id string) error {
-		return try(w, AllocStop, &structs.AllocStopRequest{
+		return try(w, state.AllocStop, &structs.AllocStopRequest{
 			AllocID: id,
 			Eval: &structs.Evaluation{
 				ID:          "e",
@@ -446,7 +447,7 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 		})
 	}
 	wantKind(t, stop("a"), "")
-	a := Alloc(w.s.Read(), "a")
+	a := state.Alloc(w.s.Read(), "a")
 	if !a.Migrate || a.ServerTerminal() {
 		t.Errorf("the allocation is %+v", a)
 	}
@@ -459,19 +460,19 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 // A plan that only begins a deployment does not begin it for a job that is gone meanwhile.
 func TestPlanApply_BeginsNoDeploymentOfAPurgedJob(t *testing.T) {
 	w := newFixture(t)
-	do(w, JobRegister, &structs.JobRegisterRequest{Job: aJob("web", structs.JobService)})
-	j := Job(w.s.Read(), "default", "web")
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: aJob("web", structs.JobService)})
+	j := state.Job(w.s.Read(), "default", "web")
 	plan := &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "e", JobID: "web", Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
 		Deployment:     &structs.Deployment{ID: "d", JobID: "web", Status: structs.DeploymentRunning},
 	}
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true})
-	do(w, PlanApply, plan)
-	if d := Deployment(w.s.Read(), "d"); d != nil {
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true})
+	do(w, state.PlanApply, plan)
+	if d := state.Deployment(w.s.Read(), "d"); d != nil {
 		t.Errorf("the deployment is %+v", d)
 	}
-	if e := Eval(w.s.Read(), "e"); e.Status != structs.EvalPending {
+	if e := state.Eval(w.s.Read(), "e"); e.Status != structs.EvalPending {
 		t.Errorf("the evaluation is %s", e.Status)
 	}
 }

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -35,7 +36,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 			t.Errorf("plugin %q, volume %q: the policy is %q, want %q", c.plugin, c.own, got, c.want)
 		}
 		v := csi.Volume(w.s.Read(), structs.DefaultNamespace, "own")
-		if got := VolumeDetail(w.s.Read(), v).LossPolicy; got != policy("") {
+		if got := state.VolumeDetail(w.s.Read(), v).LossPolicy; got != policy("") {
 			t.Errorf("plugin %q: a volume without a rule shows %q", c.plugin, got)
 		}
 	}
@@ -58,7 +59,7 @@ func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))
-	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if csi.Plugin(w.s.Read(), "p") != nil {
 		t.Fatal("the plugin is still there")
 	}

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -28,7 +29,7 @@ func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIP
 func (w *fixture) wantHealthy(provider string, nodes ...string) {
 	w.t.Helper()
 	tx := w.s.Read()
-	d := PluginDetail(tx, "p")
+	d := state.PluginDetail(tx, "p")
 	if d == nil || d.Provider != provider {
 		w.t.Fatalf("plugin %+v, want driver %s", d, provider)
 	}
@@ -44,7 +45,7 @@ func (w *fixture) wantHealthy(provider string, nodes ...string) {
 }
 
 func (w *fixture) removeHalves(node string) {
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       node,
 		WriteOptions: w.now(),
 		Full:         true,
@@ -86,7 +87,7 @@ func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 		b[1].ControllerInfo.SupportsAttachDetach = false
 		w.node(n, b...)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n3"},
 		Status:       structs.NodeDown,
 		WriteOptions: w.now(),
@@ -98,7 +99,7 @@ func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 	if p.SupportsAttachDetach || p.ControllerRequired {
 		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n3"},
 		Status:       structs.NodeReady,
 		WriteOptions: w.now(),
@@ -198,7 +199,7 @@ func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	detail := func() *structs.CSIVolumeDetail {
-		return VolumeDetail(w.s.Read(), csi.Volume(w.s.Read(), structs.DefaultNamespace, "v"))
+		return state.VolumeDetail(w.s.Read(), csi.Volume(w.s.Read(), structs.DefaultNamespace, "v"))
 	}
 	if d := detail(); len(d.Warnings) != 0 {
 		t.Errorf("got warnings %q, want none", d.Warnings)
@@ -239,7 +240,7 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	}
 	want := func(id string, controllers, controllersExpected, nodes, nodesExpected, allocs int) {
 		t.Helper()
-		d := PluginDetail(w.s.Read(), id)
+		d := state.PluginDetail(w.s.Read(), id)
 		if d.ControllersHealthy != controllers || d.ControllersExpected != controllersExpected ||
 			d.NodesHealthy != nodes ||
 			d.NodesExpected != nodesExpected || len(d.Allocations) != allocs {
@@ -251,7 +252,7 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	want("p", 1, 1, 2, 2, 3)
 	want("q", 1, 2, 1, 2, 2)
 	w.client("n1", "c1", structs.AllocFailed) // one of the two jobs goes
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
 		WriteOptions: w.now(),
 		Full:         true,

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -27,7 +28,7 @@ func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 	wantRow(true, "an unhealthy instance")
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("a", "runs-p", "n1")
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
 		Full:         true,
 		WriteOptions: w.now(),
@@ -79,7 +80,7 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	w.update("n1", moved)
 	w.wantEval("blocked-waits", structs.EvalPending)
 
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
 		WriteOptions: w.now(),
 		Removes: []structs.CSIInstanceKey{
@@ -102,7 +103,7 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 			structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantKind(t, try(w, NodeUpdateCSI, c.req), c.want)
+			wantKind(t, try(w, state.NodeUpdateCSI, c.req), c.want)
 		})
 	}
 }
@@ -111,7 +112,7 @@ func TestPlugin_RecordsItsController(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1", attachingHalves("p")...)
 	w.update("n1", anInstance("other", structs.CSIKindNode, true))
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
 		WriteOptions: w.now(),
 		Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}},
@@ -140,7 +141,7 @@ func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
 	tasks[2].CSIPluginConfig.Type = structs.CSIPluginNode
 	w.job(job)
 	w.alloc("a", "runs-p", "n1")
-	d := PluginDetail(w.s.Read(), "p")
+	d := state.PluginDetail(w.s.Read(), "p")
 	if d.ControllersExpected != 1 || d.NodesExpected != 1 ||
 		len(d.Allocations) != 1 {
 		t.Errorf("%d controllers, %d nodes, %d allocations",
@@ -159,8 +160,8 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	}
 	w.alloc("gone", "runs-p", "n1")
 	w.client("n1", "gone", structs.AllocFailed)
-	do(w, Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.now()})
-	d := PluginDetail(w.s.Read(), "p")
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.now()})
+	d := state.PluginDetail(w.s.Read(), "p")
 	if len(d.Controllers) != 1 || len(d.Nodes) != 2 ||
 		!d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
 		len(d.Allocations) != 3 {
@@ -176,7 +177,7 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 		t.Errorf("controllers %d of %d, nodes %d of %d", d.ControllersHealthy, d.ControllersExpected,
 			d.NodesHealthy, d.NodesExpected)
 	}
-	if PluginDetail(w.s.Read(), "x") != nil {
+	if state.PluginDetail(w.s.Read(), "x") != nil {
 		t.Error("a missing plugin has a detail")
 	}
 }

@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -23,18 +24,18 @@ func withNetwork(id string, networks ...string) *structs.Node {
 }
 
 func TestComputedClass_OfHostNetworks(t *testing.T) {
-	base := computedClass(withNetwork("n1", "default", "public"))
+	base := state.ComputedClass(withNetwork("n1", "default", "public"))
 	other := withNetwork("n2", "public", "default", "public")
 	other.NodeResources.NodeNetworks[0].Addresses[0].Address = "10.0.0.2"
 	other.NodeResources.MinDynamicPort = 1
 	other.NodeResources.MaxDynamicPort = 2
-	if computedClass(other) != base {
+	if state.ComputedClass(other) != base {
 		t.Error("an address, its number or the dynamic ports change the class")
 	}
-	if computedClass(withNetwork("n1", "default", "private")) == base {
+	if state.ComputedClass(withNetwork("n1", "default", "private")) == base {
 		t.Error("another host network does not change the class")
 	}
-	if computedClass(withNetwork("n1", "default")) != computedClass(aNode("n1")) {
+	if state.ComputedClass(withNetwork("n1", "default")) != state.ComputedClass(aNode("n1")) {
 		t.Error("the default network changes the class")
 	}
 }
@@ -49,7 +50,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
 		c.NodeResources = &resources
 		edit(c)
 		n = c
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
 	}
 	register(func(*structs.Node) {})
 	for name, edit := range map[string]func(*structs.Node){
@@ -81,8 +82,8 @@ func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 	w := threeNodes(t, true)
 	put := func(id string, stopped bool) {
 		w.index++
-		if err := w.s.Write(w.index, func(tx *WriteTx) error {
-			a := Alloc(tx.ReadTx, "a1").Copy()
+		if err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.ID = id
 			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
 			if stopped {
@@ -98,13 +99,13 @@ func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 	put("y", true)
 	put("x", false)
 	w.check()
-	n := Node(w.s.Read(), Alloc(w.s.Read(), "x").NodeID)
+	n := state.Node(w.s.Read(), state.Alloc(w.s.Read(), "x").NodeID)
 	address := &structs.NodeNetworkAddress{Address: "10.0.0.1"}
-	if holder := PortsInUse(w.s.Read(), n).HolderOf(address, 80); holder != "x" {
+	if holder := state.PortsInUse(w.s.Read(), n).HolderOf(address, 80); holder != "x" {
 		t.Errorf("allocation %q has the port, want the newest, x", holder)
 	}
 	put("w", true)
-	if len(Check(w.s.Read())) == 0 {
+	if len(state.Check(w.s.Read())) == 0 {
 		t.Error("an older allocation that is to run shares its port with a newer one")
 	}
 }
@@ -116,8 +117,8 @@ func TestNodeRegister_SharesResourcesWithoutNetworks(t *testing.T) {
 		n := withNetwork(id, "default")
 		n.NodeResources.NodeNetworks[0].MacAddress = id
 		n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
-		return Node(w.s.Read(), id).NodeResources
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		return state.Node(w.s.Read(), id).NodeResources
 	}
 	a := register("n1")
 	b := register("n2")
@@ -135,7 +136,7 @@ func TestComputedClass_OfNetworkModes(t *testing.T) {
 		n.NodeResources = &structs.NodeResources{
 			NodeNetworks: []*structs.NodeNetworkResource{{Mode: mode, Device: device}},
 		}
-		return computedClass(n)
+		return state.ComputedClass(n)
 	}
 	if class("bridge", "a") != class("bridge", "b") {
 		t.Error("the interface changes the class")

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/structs"
@@ -52,8 +53,8 @@ func (w *fixture) wantUsed(kind string, want int64) {
 func (w *fixture) place(j *structs.Job, place ...string) *structs.Evaluation {
 	w.t.Helper()
 	p := w.planOf(j, place...)
-	do(w, PlanApply, p)
-	return Eval(w.s.Read(), p.Eval.ID)
+	do(w, state.PlanApply, p)
+	return state.Eval(w.s.Read(), p.Eval.ID)
 }
 
 func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
@@ -126,8 +127,8 @@ func TestQuota_RejectsTheSecondOfTwoPlans(t *testing.T) {
 	w.node("n1")
 	first := w.planOf(w.job(jobIn("a", "j")), "a1@n1")
 	second := w.planOf(w.job(jobIn("b", "j")), "b1@n1")
-	do(w, PlanApply, first)
-	do(w, PlanApply, second)
+	do(w, state.PlanApply, first)
+	do(w, state.PlanApply, second)
 	if got := w.placed("a1", "b1"); got != "a1" {
 		t.Errorf("placed %q", got)
 	}
@@ -156,7 +157,7 @@ func TestQuota_CountsTheStopsOfAPlan(t *testing.T) {
 		if c.stop != "" {
 			p.Stop = []*structs.PlanStop{{AllocID: c.stop, PreemptedBy: c.place}}
 		}
-		do(w, PlanApply, p)
+		do(w, state.PlanApply, p)
 		if got := w.placed(c.place); got != c.want {
 			t.Errorf("instead of %q the plan places %q, want %q", c.stop, got, c.want)
 		}
@@ -186,13 +187,13 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 	}
 	p := w.planOf(j, "a1@n1")
 	p.Place[0].Resources = &structs.Resources{CPU: 1, MemoryMB: 100, MemoryMaxMB: 1001}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	if got := w.placed("a1"); got != "" {
 		t.Error("it may use 1001 MiB of 1000")
 	}
 	p.Place[0].Resources.MemoryMaxMB = 1000
 	p.Eval.ID = "again"
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	w.wantUsed(quota.KindMemoryMax, 1000)
 	w.wantUsed(quota.KindMemory, 100)
 }
@@ -207,8 +208,8 @@ func (w *fixture) blockedOn(j *structs.Job) (status func() string) {
 		TriggeredBy: structs.TriggerQueuedAllocs, Status: structs.EvalBlocked, SnapshotIndex: w.index,
 		BlockedOn: []string{quota.UnblockKey("team")},
 	}
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
-	return func() string { return Eval(w.s.Read(), e.ID).Status }
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+	return func() string { return state.Eval(w.s.Read(), e.ID).Status }
 }
 
 func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
@@ -220,7 +221,7 @@ func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 		"another one leaves":       func(w *fixture) { w.name("", "b") },
 		"nothing for the quota": func(w *fixture) {
 			w.stop("o1", "")
-			w.place(Job(w.s.Read(), "other", "j"), "o2@n1")
+			w.place(state.Job(w.s.Read(), "other", "j"), "o2@n1")
 			w.applyNamespace(&cluster.Namespace{Name: "b", Quota: "team", Description: "new"})
 			w.quota(&quota.Bounds{Allocations: 1})
 		},
@@ -290,7 +291,7 @@ func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := slices.Clone(file.Bytes())
-		w.s = New()
+		w.s = state.New()
 		if err := w.s.Load(&file); err != nil {
 			t.Fatal(err)
 		}
@@ -308,11 +309,11 @@ func changeUse(w *fixture, ns, id string, change, n int) {
 	case 0:
 		w.place(w.job(jobIn(ns, "j")), id+"@n1")
 	case 1:
-		if a := Alloc(w.s.Read(), id); a != nil && !a.Terminal() {
+		if a := state.Alloc(w.s.Read(), id); a != nil && !a.Terminal() {
 			w.stop(id, "")
 		}
 	case 2:
-		if Alloc(w.s.Read(), id) != nil {
+		if state.Alloc(w.s.Read(), id) != nil {
 			w.client("n1", id, structs.AllocComplete)
 		}
 	case 3:

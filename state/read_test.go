@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -33,10 +34,10 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 	volume := func(v *structs.CSIVolume) string { return v.ID }
 	plugin := func(p *structs.CSIPluginRow) string { return p.ID }
 	for _, c := range []struct{ what, got, want string }{
-		{"nodes", ids(Nodes(tx), node), "lost n1 n2 n3"},
-		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
-		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
-		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
+		{"nodes", ids(state.Nodes(tx), node), "lost n1 n2 n3"},
+		{"nodes by prefix", ids(state.NodesByPrefix(tx, "n2"), node), "n2"},
+		{"plugins", ids(state.Plugins(tx, ""), plugin), "p"},
+		{"plugins by prefix", ids(state.Plugins(tx, "q"), plugin), ""},
 		{"instances of a plugin", ids(csi.InstancesByPlugin(tx, "p"), instance),
 			"controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
 		{"instances of one half", ids(csi.InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance),
@@ -46,35 +47,35 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"volumes of another plugin", ids(csi.VolumesByPlugin(tx, "q"), volume), ""},
 		{"claims of a node", ids(csi.ClaimsByNode(tx, "n2"), claim), "a2"},
 		{"claims of an allocation", ids(csi.ClaimsByAlloc(tx, "a1"), claim), "a1"},
-		{"claims that wait", ids(WaitingClaims(tx), claim), "a2"},
-		{"claims of a namespace", ids(Claims(tx, "default"), claim), "a1 a2"},
-		{"claims of another namespace", ids(Claims(tx, "other"), claim), ""},
+		{"claims that wait", ids(state.WaitingClaims(tx), claim), "a2"},
+		{"claims of a namespace", ids(state.Claims(tx, "default"), claim), "a1 a2"},
+		{"claims of another namespace", ids(state.Claims(tx, "other"), claim), ""},
 		{"attachments of a volume", ids(csi.AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
 		{"attachments of a node", ids(csi.AttachmentsByNode(tx, "n1"), at), "v@n1"},
 		{"attachments that are settled", ids(csi.UnsettledAttachments(tx), at), ""},
-		{"jobs", ids(Jobs(tx, "default", ""), job), "j k nightly plugin"},
-		{"jobs everywhere by prefix", ids(Jobs(tx, "*", "p"), job), "plugin"},
-		{"jobs of another namespace", ids(Jobs(tx, "other", ""), job), ""},
-		{"allocations", ids(Allocs(tx, "default"), alloc), "a1 a2 a3 b1 b2 b3"},
-		{"allocations of another namespace", ids(Allocs(tx, "other"), alloc), ""},
-		{"allocations by prefix", ids(AllocsByPrefix(tx, "*", "b"), alloc), "b1 b2 b3"},
-		{"allocations of a job", ids(AllocsByJob(tx, "default", "j"), alloc), "b3 a1 a2 a3 b1 b2"},
-		{"allocations of a node", ids(AllocsByNode(tx, "n3"), alloc), "b3 a3"},
-		{"live allocations of a node", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
-		{"allocations of an evaluation", ids(AllocsByEvalFrom(tx, Alloc(tx, "a1").EvalID, Page{}), alloc), "a1"},
+		{"jobs", ids(state.Jobs(tx, "default", ""), job), "j k nightly plugin"},
+		{"jobs everywhere by prefix", ids(state.Jobs(tx, "*", "p"), job), "plugin"},
+		{"jobs of another namespace", ids(state.Jobs(tx, "other", ""), job), ""},
+		{"allocations", ids(state.Allocs(tx, "default"), alloc), "a1 a2 a3 b1 b2 b3"},
+		{"allocations of another namespace", ids(state.Allocs(tx, "other"), alloc), ""},
+		{"allocations by prefix", ids(state.AllocsByPrefix(tx, "*", "b"), alloc), "b1 b2 b3"},
+		{"allocations of a job", ids(state.AllocsByJob(tx, "default", "j"), alloc), "b3 a1 a2 a3 b1 b2"},
+		{"allocations of a node", ids(state.AllocsByNode(tx, "n3"), alloc), "b3 a3"},
+		{"live allocations of a node", ids(state.LiveAllocsByNode(tx, "n3"), alloc), "a3"},
+		{"allocations of an evaluation", ids(state.AllocsByEvalFrom(tx, state.Alloc(tx, "a1").EvalID, state.Page{}), alloc), "a1"},
 		{"allocations of a plugin", ids(csi.AllocsByPlugin(tx, "p"), alloc), ""},
-		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
-		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},
+		{"evaluations by status", ids(state.EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
+		{"evaluations by prefix", ids(state.Evals(tx, "default", "block"), eval), "blocked"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %q, want %q", c.what, c.got, c.want)
 		}
 	}
-	if a := AllocWithJob(tx, Alloc(tx, "a1")); a.Job.ID != "j" ||
-		Alloc(tx, "a1").Job != nil {
+	if a := state.AllocWithJob(tx, state.Alloc(tx, "a1")); a.Job.ID != "j" ||
+		state.Alloc(tx, "a1").Job != nil {
 		t.Error("the copy has no job, or the row has one")
 	}
-	if AllocWithJob(tx, nil) != nil {
+	if state.AllocWithJob(tx, nil) != nil {
 		t.Error("a missing allocation has a job")
 	}
 	w.release("v", "a1")

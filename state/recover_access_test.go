@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs/access"
 )
 
@@ -11,13 +12,13 @@ func TestRecover_HasTheModeOfTheArchive(t *testing.T) {
 	for _, archived := range access.Modes {
 		w := newFixture(t)
 		set := func(mode string) {
-			do(w, ACLModeChange, &access.ModeChange{Mode: mode, Loosen: true})
+			do(w, state.ACLModeChange, &access.ModeChange{Mode: mode, Loosen: true})
 		}
 		set(archived)
 		saved := w.save()
 		for _, present := range access.Modes {
 			set(present)
-			if got, _ := ACLMode(w.restored(saved).s.Read()); got != archived {
+			if got, _ := state.ACLMode(w.restored(saved).s.Read()); got != archived {
 				t.Errorf("mode %s, an archive with %s: the mode is %s", present, archived, got)
 			}
 		}

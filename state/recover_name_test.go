@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"reflect"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -86,7 +87,7 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 			AllocID:   "b1",
 		},
 	}}}
-	found := Unrecorded(back.s.Read(), "n1", held)
+	found := state.Unrecorded(back.s.Read(), "n1", held)
 	if back.attachment("w", "n1") != "" || len(found) != 0 {
 		t.Errorf("an attachment with a claim is to be detached: %+v", found)
 	}

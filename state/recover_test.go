@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/lease"
@@ -23,8 +24,8 @@ func (w *fixture) restored(saved []byte) *fixture {
 		w.t.Fatal(err)
 	}
 	back.index = max(w.index, back.s.Index())
-	do(back, func(tx *WriteTx, before *ReadTx) error {
-		Recover(tx, before, 1)
+	do(back, func(tx *state.WriteTx, before *state.ReadTx) error {
+		state.Recover(tx, before, 1)
 		return nil
 	}, w.s.Read())
 	return back
@@ -41,7 +42,7 @@ func (w *fixture) save() []byte {
 
 func (w *fixture) setAccounted(nodes ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      nodes,
 		Status:       structs.NodeReady,
 		Accounted:    true,
@@ -109,12 +110,12 @@ func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
 	saved := w.save()
 	w.node("n1")
 	event := &structs.NodeEvent{Message: "m", Details: map[string]string{"k": "v"}}
-	do(w, NodeEvents, &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {event}}})
-	events := Node(w.s.Read(), "n1").Events
+	do(w, state.NodeEvents, &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {event}}})
+	events := state.Node(w.s.Read(), "n1").Events
 	last := events[len(events)-1]
 	before := addressOf(last.Details)
 	back := w.restored(saved)
-	n := Node(back.s.Read(), "n1")
+	n := state.Node(back.s.Read(), "n1")
 	if n == nil || len(n.Events) != len(events)+1 {
 		t.Fatalf("the restored state has the node %+v", n)
 	}
@@ -160,7 +161,7 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 			WriteOptions: structs.WriteOptions{Now: 999},
 		}
 		w.index++
-		err := w.s.Write(w.index, func(tx *WriteTx) error { return VolumeForce(tx, force) })
+		err := w.s.Write(w.index, func(tx *state.WriteTx) error { return state.VolumeForce(tx, force) })
 		if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
 			(a == nil) != forgotten {
 			t.Errorf("settled after %s: %v, %+v", settle, err, a)
@@ -223,7 +224,7 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 	w := threeNodes(t, false)
 	down := func(w *fixture, n string) {
-		do(w, NodeStatus, &structs.NodeStatusUpdate{
+		do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs:      []string{n},
 			Status:       structs.NodeDown,
 			WriteOptions: w.now(),
@@ -241,16 +242,16 @@ func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 		"n3": true,
 		"n4": true,
 	} {
-		if n := Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
+		if n := state.Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
 			t.Errorf("node %s is %+v, want unaccounted %t", id, n, want)
 		}
 	}
-	if Node(back.s.Read(), "n5") != nil {
+	if state.Node(back.s.Read(), "n5") != nil {
 		t.Error("the restored state has node n5, which held nothing in the replaced state")
 	}
 	fresh := newFixture(t)
 	fresh.index = w.index
-	if back := fresh.restored(saved); !Node(back.s.Read(), "n3").Unaccounted {
+	if back := fresh.restored(saved); !state.Node(back.s.Read(), "n3").Unaccounted {
 		t.Error("node n3 is accounted for, but it may have come back after the snapshot")
 	}
 }
@@ -295,7 +296,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	find := func(as ...*structs.CSIAttachment) {
-		do(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.now()})
+		do(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.now()})
 	}
 	find(&structs.CSIAttachment{
 		Namespace: "default",
@@ -347,7 +348,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 			w.attachment("gone", "n2"))
 	}
 	wantKind(t,
-		try(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}),
+		try(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}),
 		structs.KindInvalid)
 }
 
@@ -355,7 +356,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
-	do(w, AttachmentsFound, &structs.CSIAttachmentsFound{
+	do(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{
 		WriteOptions: w.now(),
 		Attachments: []*structs.CSIAttachment{{
 			Namespace: "default",
@@ -423,8 +424,8 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 	} {
 		w := bound(c.archive)
 		before := bound(c.before).s.Read()
-		err := w.s.Write(w.index+1, func(tx *WriteTx) error {
-			Recover(tx, before, 1)
+		err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+			state.Recover(tx, before, 1)
 			return nil
 		})
 		if err != nil {

@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -27,7 +28,7 @@ func returnedNode(t *testing.T, inventory *structs.NodeInventory) *fixture {
 	})
 	n := aNode("n6")
 	n.Leftovers = []structs.NodeLeftover{{Namespace: "default", VolumeID: "other"}} // no node chooses them
-	do(w, NodeRegister, &structs.NodeRegisterRequest{
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		Inventory:    inventory,
 		WriteOptions: w.now(),
@@ -70,7 +71,7 @@ func (w *fixture) wantWait(volume string, says ...string) {
 func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
 	w := returnedNode(t, vAndRenamed())
 	w.wantWaiting("it is back", "v renamed")
-	if n := Node(w.s.Read(), "n6"); len(n.Leftovers) != 2 {
+	if n := state.Node(w.s.Read(), "n6"); len(n.Leftovers) != 2 {
 		t.Errorf("its row names %v", n.Leftovers)
 	}
 	w.wantWait("renamed", "node name-n6 was deleted and came back, and may still have volume renamed",
@@ -81,12 +82,12 @@ func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
 	w.status(structs.NodeReady, "n6")
 	changed := aNode("n6")
 	changed.Meta = map[string]string{"rack": "r2"}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.now()})
 	w.wantWaiting("it has registered again", "v renamed")
 
 	w.index++
-	err := w.s.Write(w.index, func(tx *WriteTx) error {
-		Recover(tx, New().Read(), 1)
+	err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
 	if err != nil {
@@ -101,7 +102,7 @@ func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
 
 func (w *fixture) accounted(nodes ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      nodes,
 		Status:       structs.NodeReady,
 		Accounted:    true,
@@ -114,9 +115,9 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 	report := func(held ...structs.CSIHeldClaim) {
 		t.Helper()
 		tx := w.s.Read()
-		do(w, NodeLeftovers, &structs.NodeLeftoversUpdate{
+		do(w, state.NodeLeftovers, &structs.NodeLeftoversUpdate{
 			NodeID:       "n6",
-			Still:        StillLeft(tx, Node(tx, "n6"), &structs.NodeInventory{Held: held, Left: vAndRenamed().Left}),
+			Still:        state.StillLeft(tx, state.Node(tx, "n6"), &structs.NodeInventory{Held: held, Left: vAndRenamed().Left}),
 			WriteOptions: w.now(),
 		})
 	}
@@ -127,7 +128,7 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 	report()
 	w.wantWaiting("it has let go of all, but is not accounted for", "renamed")
 	w.accounted("n6")
-	if n := Node(w.s.Read(), "n6"); n.Unaccounted || n.Leftovers != nil {
+	if n := state.Node(w.s.Read(), "n6"); n.Unaccounted || n.Leftovers != nil {
 		t.Errorf("it is accounted for, and has still %v", n.Leftovers)
 	}
 }
@@ -141,7 +142,7 @@ func TestNodeLeftovers_AClaimCoversOne(t *testing.T) {
 	covered.AllocID = "a6"
 	tx := w.s.Read()
 	inventory := &structs.NodeInventory{Held: []structs.CSIHeldClaim{covered, heldOf("former", "ext-renamed")}}
-	still := StillLeft(tx, Node(tx, "n6"), inventory)
+	still := state.StillLeft(tx, state.Node(tx, "n6"), inventory)
 	if len(still) != 1 || still[0].VolumeID != "former" {
 		t.Errorf("it has still %v", still)
 	}
@@ -149,20 +150,20 @@ func TestNodeLeftovers_AClaimCoversOne(t *testing.T) {
 
 func TestNodeLeftovers_AreBounded(t *testing.T) {
 	many := vAndRenamed()
-	for i := range mostLeftovers {
+	for i := range state.MostLeftovers {
 		many.Held = append(many.Held, heldOf(fmt.Sprint("more-", i), ""))
 	}
 	w := returnedNode(t, many)
 	w.wantWaiting("it may have any", "v renamed other")
 	w.wantWait("other", "node name-n6 was deleted and came back")
 	tx := w.s.Read()
-	n := Node(tx, "n6")
-	if len(n.Leftovers) != mostLeftovers+1 {
+	n := state.Node(tx, "n6")
+	if len(n.Leftovers) != state.MostLeftovers+1 {
 		t.Errorf("its row names %d volumes", len(n.Leftovers))
 	}
-	do(w, NodeLeftovers, &structs.NodeLeftoversUpdate{
+	do(w, state.NodeLeftovers, &structs.NodeLeftoversUpdate{
 		NodeID:       "n6",
-		Still:        StillLeft(tx, n, &structs.NodeInventory{Held: many.Held[:1]}),
+		Still:        state.StillLeft(tx, n, &structs.NodeInventory{Held: many.Held[:1]}),
 		WriteOptions: w.now(),
 	})
 	w.wantWaiting("nobody knows whether it has let go of the others", "v renamed other")

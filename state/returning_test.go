@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -11,12 +12,12 @@ func (w *fixture) bootedNode(id string) {
 	w.t.Helper()
 	n := aNode(id)
 	n.BootID = "b1"
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
 }
 
 func (w *fixture) clean(epoch uint64) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeReady,
 		CleanFor:     epoch,
@@ -26,7 +27,7 @@ func (w *fixture) clean(epoch uint64) {
 
 func (w *fixture) wantReady(what string, want bool) {
 	w.t.Helper()
-	n := Node(w.s.Read(), "n1")
+	n := state.Node(w.s.Read(), "n1")
 	if n.Ready() != want || n.Returning == want {
 		w.t.Errorf("%s: ready is %v and returning %v, want ready: %v", what, n.Ready(), n.Returning, want)
 	}
@@ -52,7 +53,7 @@ func TestReturning_UntilTheNodeIsCleanInItsEpoch(t *testing.T) {
 	w.status(structs.NodeDown, "n1")
 	w.bootedNode("n1")
 	w.wantReady("back by a registration", false)
-	do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:       "n1",
 		Eligibility:  structs.NodeEligible,
 		WriteOptions: w.now(),
@@ -70,7 +71,7 @@ func TestReturning_EvaluatesAtItsEnd(t *testing.T) {
 	for _, e := range pendingEvals(w) {
 		e = new(*e)
 		e.Status = structs.EvalComplete
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
 	}
 	w.clean(w.epoch("n1"))
 	if evals := pendingEvals(w); len(evals) != 1 || evals[0].JobID != "everywhere" {
@@ -79,7 +80,7 @@ func TestReturning_EvaluatesAtItsEnd(t *testing.T) {
 }
 
 func pendingEvals(w *fixture) (pending []*structs.Evaluation) {
-	for e := range EvalsByJob(w.s.Read(), structs.DefaultNamespace, "everywhere") {
+	for e := range state.EvalsByJob(w.s.Read(), structs.DefaultNamespace, "everywhere") {
 		if e.Status == structs.EvalPending {
 			pending = append(pending, e)
 		}
@@ -96,11 +97,11 @@ func TestReturning_TakesItsPlugins(t *testing.T) {
 	w.status(structs.NodeDown, "n1")
 	w.status(structs.NodeReady, "n1")
 	tx := w.s.Read()
-	n := Node(tx, "n1")
-	if !NeedsPlugin(tx, n, plugin, plugin.TaskGroups[0]) {
+	n := state.Node(tx, "n1")
+	if !state.NeedsPlugin(tx, n, plugin, plugin.TaskGroups[0]) {
 		t.Error("the node does not get its plugin back")
 	}
-	if NeedsPlugin(tx, n, other, other.TaskGroups[0]) {
+	if state.NeedsPlugin(tx, n, other, other.TaskGroups[0]) {
 		t.Error("the node gets a job that runs no plugin")
 	}
 }

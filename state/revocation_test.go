@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -98,7 +99,7 @@ func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 
 func TestRevoke_IsBounded(t *testing.T) {
 	w := newFixture(t)
-	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
+	err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
 		for i := range trust.MaxRevocations {
 			schema.Revocations.Put(tx, &cluster.Revocation{
 				ID:     cluster.SerialRevocationID(fmt.Sprintf("%x", i+1)),
@@ -191,8 +192,8 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := archive.s.Write(archive.index+1, func(tx *WriteTx) error {
-		Recover(tx, before.s.Read(), 10)
+	err := archive.s.Write(archive.index+1, func(tx *state.WriteTx) error {
+		state.Recover(tx, before.s.Read(), 10)
 		return nil
 	})
 	if err != nil {
@@ -217,7 +218,7 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 	if c := trust.MachineCertificate(tx, cluster.JoinNode, "n1"); string(c.KeyHash) != "second" {
 		t.Errorf("the record of the node has the key %s", c.KeyHash)
 	}
-	if faults := Check(tx); faults != nil {
+	if faults := state.Check(tx); faults != nil {
 		t.Error(faults)
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/internal/mvcc"
+	"berth/state"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -30,7 +31,7 @@ func aRootKey(id, was string, full bool) *cluster.RootKeyAddRequest {
 }
 
 // keyStates returns the states of the root keys, by their IDs.
-func keyStates(tx Reader) map[string]string {
+func keyStates(tx state.Reader) map[string]string {
 	states := map[string]string{}
 	for k := range trust.RootKeys(tx) {
 		states[k.KeyID] = k.State
@@ -47,7 +48,7 @@ func (w *fixture) wantKeys(want ...string) {
 	if !slices.Equal(got, want) {
 		w.t.Errorf("the keys are %q, want %q", got, want)
 	}
-	if faults := Check(w.s.Read()); faults != nil {
+	if faults := state.Check(w.s.Read()); faults != nil {
 		w.t.Error(faults)
 	}
 }
@@ -62,7 +63,7 @@ type safe struct {
 
 // safes is the table of the tests in the list of sealed tables. No snapshot file has it.
 var safes = func() *mvcc.Table[*safe] {
-	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
+	table := mvcc.NewTable("safes", func(s *safe) state.Key { return mvcc.KeyOf(s.ID) }).Computed()
 	schema.All.Tables = append(schema.All.Tables, table)
 	trust.SealedTables = append(trust.SealedTables, trust.SealedIn(table, copySafe, sealedOfSafe, nil))
 	return table
@@ -80,7 +81,7 @@ func sealedOfSafe(s *safe) []trust.SealedField {
 // safe stores a row with a value that a key encrypts.
 func (w *fixture) safe(id, key, data string) {
 	w.t.Helper()
-	do(w, func(tx *WriteTx, s *safe) error {
+	do(w, func(tx *state.WriteTx, s *safe) error {
 		safes.Put(tx, s)
 		return nil
 	}, &safe{ID: id, Right: &structs.Sealed{KeyID: key, Data: []byte(data)}})
@@ -245,11 +246,11 @@ func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
 
 func TestCheck_FindsASecretWithoutItsKey(t *testing.T) {
 	w := newFixture(t)
-	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+	_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
 		safes.Put(tx, &safe{ID: "a", Right: &structs.Sealed{KeyID: "gone"}})
 		return nil
 	})
-	if faults := Check(w.s.Read()); len(faults) != 1 || !strings.Contains(faults[0], "root key gone is gone") {
+	if faults := state.Check(w.s.Read()); len(faults) != 1 || !strings.Contains(faults[0], "root key gone is gone") {
 		t.Errorf("got %q", faults)
 	}
 }
@@ -271,8 +272,8 @@ func TestRecover_KeepsTheKeysOfBothStates(t *testing.T) {
 			before.rootKey("two", "old", false)
 			w := newFixture(t)
 			c.archived(w)
-			do(w, func(tx *WriteTx, _ *struct{}) error {
-				Recover(tx, before.s.Read(), 1)
+			do(w, func(tx *state.WriteTx, _ *struct{}) error {
+				state.Recover(tx, before.s.Read(), 1)
 				return nil
 			}, &struct{}{})
 			got := keyStates(w.s.Read())

@@ -1,20 +1,21 @@
-package state
+package state_test
 
 import (
 	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // scale registers a job with another count of its group, as a request to scale it does.
 func (w *fixture) scale(job string, count int) {
 	w.t.Helper()
-	j := Job(w.s.Read(), "default", job).Copy()
+	j := state.Job(w.s.Read(), "default", job).Copy()
 	g := *j.TaskGroups[0]
 	g.Count = count
 	j.TaskGroups = []*structs.TaskGroup{&g}
-	do(w, JobRegister, &structs.JobRegisterRequest{
+	do(w, state.JobRegister, &structs.JobRegisterRequest{
 		Job: j,
 		Scaling: &structs.GroupScalingEvent{
 			Group: g.Name,
@@ -25,7 +26,7 @@ func (w *fixture) scale(job string, count int) {
 }
 
 func (w *fixture) scalingEvents(job string) (events []*structs.ScalingEvent) {
-	for row := range ScalingEventsOf(w.s.Read(), "default", job) {
+	for row := range state.ScalingEventsOf(w.s.Read(), "default", job) {
 		events = append(events, row.Events...)
 	}
 	return events
@@ -34,7 +35,7 @@ func (w *fixture) scalingEvents(job string) (events []*structs.ScalingEvent) {
 func TestScalingEvents_KeepTheNewest(t *testing.T) {
 	w := newFixture(t)
 	w.job(aJob("web", structs.JobService))
-	before := Job(w.s.Read(), "default", "web").TaskGroups[0].Count
+	before := state.Job(w.s.Read(), "default", "web").TaskGroups[0].Count
 	const more = 3
 	for n := range structs.MaxScalingEvents + more {
 		w.scale("web", 100+n)
@@ -55,7 +56,7 @@ func TestScalingEvents_EndWithTheirGroupAndJob(t *testing.T) {
 	w := newFixture(t)
 	w.job(aJob("web", structs.JobService))
 	w.scale("web", 7)
-	renamed := Job(w.s.Read(), "default", "web").Copy()
+	renamed := state.Job(w.s.Read(), "default", "web").Copy()
 	g := *renamed.TaskGroups[0]
 	g.Name = "other"
 	renamed.TaskGroups = []*structs.TaskGroup{&g}
@@ -64,16 +65,16 @@ func TestScalingEvents_EndWithTheirGroupAndJob(t *testing.T) {
 	if all := w.scalingEvents("web"); len(all) != 1 || *all[0].Count != 8 {
 		t.Errorf("the events of a group that is gone are kept: %+v", all)
 	}
-	do(w, JobScalingEvent, &structs.JobScalingEventRequest{
+	do(w, state.JobScalingEvent, &structs.JobScalingEventRequest{
 		JobID:             "web",
 		GroupScalingEvent: structs.GroupScalingEvent{Group: "other", Event: &structs.ScalingEvent{Message: "quiet"}},
 		WriteOptions:      w.now(),
 	})
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 	if all := w.scalingEvents("web"); len(all) != 2 || all[0].Message != "quiet" || all[0].PreviousCount != 8 {
 		t.Errorf("the stopped job has the events %+v", all)
 	}
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true, WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true, WriteOptions: w.now()})
 	if all := w.scalingEvents("web"); len(all) != 0 {
 		t.Errorf("the purged job has the events %+v", all)
 	}

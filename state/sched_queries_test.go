@@ -1,18 +1,19 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 // intendedUsers renders the result of IntendedAgainst.
-func intendedUsers(tx *ReadTx, c *structs.CSIClaim) string {
-	return ids(IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
+func intendedUsers(tx *state.ReadTx, c *structs.CSIClaim) string {
+	return ids(state.IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
 }
 
 // allocUsing returns a live allocation that is to use volumes.
@@ -40,8 +41,8 @@ func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVo
 }
 
 func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
-	w := &uncheckedStore{s: New()}
-	w.do(func(tx *WriteTx) {
+	w := &uncheckedStore{s: state.New()}
+	w.do(func(tx *state.WriteTx) {
 		for _, a := range []*structs.Allocation{
 			allocUsing("default", "a1", use("v", rd, mnsw), use("w", wr, snw)),
 			allocUsing("default", "a2", use("v", wr, mnsw)),
@@ -102,7 +103,7 @@ func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	if got := intendedUsers(w.s.Read(), against); got != "d1" {
 		t.Errorf("after the placement: got %q, want d1", got)
 	}
-	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 ||
+	if got := state.IntendedBy(w.s.Read(), state.Alloc(w.s.Read(), "d1")); len(got) != 1 ||
 		got[0].VolumeID != "v" ||
 		got[0].PluginID != "p" {
 		t.Errorf("the intended claims are %+v", got)
@@ -111,21 +112,21 @@ func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	if got := intendedUsers(w.s.Read(), against); got != "" {
 		t.Errorf("after the claim: got %q, want none", got)
 	}
-	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 0 {
+	if got := state.IntendedBy(w.s.Read(), state.Alloc(w.s.Read(), "d1")); len(got) != 0 {
 		t.Errorf("the intended claims are %+v", got)
 	}
 }
 
 func TestPluginNodes_ListsUsableNodes(t *testing.T) {
-	w := &uncheckedStore{s: New()}
+	w := &uncheckedStore{s: state.New()}
 	for i := range 5 {
 		k := anInstance("p", structs.CSIKindNode, true)
 		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{
 			"zone": fmt.Sprint("z", i%2),
 			"host": fmt.Sprint("n", i),
 		}}
-		w.do(func(tx *WriteTx) {
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+		w.do(func(tx *state.WriteTx) {
+			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 				Node: aNode(fmt.Sprint("n", i)),
 				CSI: []*structs.CSIPluginInstance{
 					k,
@@ -139,7 +140,7 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	node := func(n *structs.Node) string { return n.ID }
 	list := func(plugin, from string, fits func(*structs.CSIPluginInstance) bool) string {
 		var found []*structs.Node
-		next := PluginNodes(tx, plugin, from, fits)
+		next := state.PluginNodes(tx, plugin, from, fits)
 		for n := next(); n != nil; n = next() {
 			found = append(found, n)
 		}
@@ -163,53 +164,53 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	if got := list("q", "", all); got != "" {
 		t.Errorf("got nodes %q of a plugin without node halves", got)
 	}
-	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{
+	at, own := state.PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{
 		"zone": "z1",
 		"host": "n3",
 	}})
 	if got := ids(slices.Values(at), node); got != "n3" || !own {
 		t.Errorf("in a topology of one node: got %q, want n3", got)
 	}
-	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}})
+	at, own = state.PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}})
 	if !own || len(at) != 1 {
 		t.Errorf("with a key in another case: got %v, %v", at, own)
 	}
-	if _, own := PluginNodesAt(tx, "p", nil); own {
+	if _, own := state.PluginNodesAt(tx, "p", nil); own {
 		t.Error("the topology nil belongs to one node")
 	}
-	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}})
+	at, own = state.PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}})
 	if own || len(at) > 0 {
 		t.Errorf("a zone belongs to one node: %v", at)
 	}
-	if got := PluginSpread(tx, "p"); got != 5 {
+	if got := state.PluginSpread(tx, "p"); got != 5 {
 		t.Errorf("the plugin is on %d nodes, want 5", got)
 	}
 }
 
 // TestNewestForPlans_FollowsTheTablesThatUnblock: and no other.
 func TestNewestForPlans_FollowsTheTablesThatUnblock(t *testing.T) {
-	s := New()
+	s := state.New()
 	index := uint64(0)
-	write := func(fn func(tx *WriteTx)) {
+	write := func(fn func(tx *state.WriteTx)) {
 		index++
-		must(t, s.Write(index, func(tx *WriteTx) error { fn(tx); return nil }))
+		must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
 	}
-	for name, put := range map[string]func(tx *WriteTx){
-		"nodes":       func(tx *WriteTx) { schema.Nodes.Put(tx, aNode("n")) },
-		"volumes":     func(tx *WriteTx) { schema.Volumes.Put(tx, &structs.CSIVolume{ID: "v"}) },
-		"claims":      func(tx *WriteTx) { schema.Claims.Put(tx, &structs.CSIClaim{VolumeID: "v"}) },
-		"attachments": func(tx *WriteTx) { schema.Attachments.Put(tx, &structs.CSIAttachment{VolumeID: "v"}) },
-		"instances":   func(tx *WriteTx) { schema.Instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
-		"allocs":      func(tx *WriteTx) { schema.Allocs.Put(tx, &structs.Allocation{ID: "a"}) },
-		"jobs":        func(tx *WriteTx) { schema.Jobs.Put(tx, &structs.Job{ID: "j"}) },
-		"scheduler":   func(tx *WriteTx) { schema.SchedulerConfig.Put(tx, &cluster.SchedulerConfiguration{}) },
+	for name, put := range map[string]func(tx *state.WriteTx){
+		"nodes":       func(tx *state.WriteTx) { schema.Nodes.Put(tx, aNode("n")) },
+		"volumes":     func(tx *state.WriteTx) { schema.Volumes.Put(tx, &structs.CSIVolume{ID: "v"}) },
+		"claims":      func(tx *state.WriteTx) { schema.Claims.Put(tx, &structs.CSIClaim{VolumeID: "v"}) },
+		"attachments": func(tx *state.WriteTx) { schema.Attachments.Put(tx, &structs.CSIAttachment{VolumeID: "v"}) },
+		"instances":   func(tx *state.WriteTx) { schema.Instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
+		"allocs":      func(tx *state.WriteTx) { schema.Allocs.Put(tx, &structs.Allocation{ID: "a"}) },
+		"jobs":        func(tx *state.WriteTx) { schema.Jobs.Put(tx, &structs.Job{ID: "j"}) },
+		"scheduler":   func(tx *state.WriteTx) { schema.SchedulerConfig.Put(tx, &cluster.SchedulerConfiguration{}) },
 	} {
 		write(put)
-		if got := NewestForPlans(s.Read()); got != index {
+		if got := state.NewestForPlans(s.Read()); got != index {
 			t.Errorf("%s: the newest change is %d, want %d", name, got, index)
 		}
-		write(func(tx *WriteTx) { schema.Evals.Put(tx, &structs.Evaluation{ID: "e"}) })
-		if got := NewestForPlans(s.Read()); got != index-1 {
+		write(func(tx *state.WriteTx) { schema.Evals.Put(tx, &structs.Evaluation{ID: "e"}) })
+		if got := state.NewestForPlans(s.Read()); got != index-1 {
 			t.Errorf("an evaluation changes the newest index to %d", got)
 		}
 	}

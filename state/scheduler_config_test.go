@@ -1,8 +1,9 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -19,26 +20,26 @@ func setConfig(index uint64, algorithm string) *cluster.SchedulerConfigRequest {
 
 func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *cluster.SchedulerConfiguration { return SchedulerConfig(w.s.Read()) }
+	read := func() *cluster.SchedulerConfiguration { return state.SchedulerConfig(w.s.Read()) }
 	if got := *read(); got != cluster.DefaultSchedulerConfiguration() {
 		t.Errorf("the default is %+v", got)
 	}
-	wantKind(t, try(w, SchedulerConfigSet, setConfig(3, "spread")), structs.KindConflict)
-	do(w, SchedulerConfigSet, setConfig(0, ""))
+	wantKind(t, try(w, state.SchedulerConfigSet, setConfig(3, "spread")), structs.KindConflict)
+	do(w, state.SchedulerConfigSet, setConfig(0, ""))
 	first := read()
 	if first.SchedulerAlgorithm != cluster.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
 		first.PreemptionConfig.SystemSchedulerEnabled {
 		t.Errorf("got %+v", first)
 	}
-	wantKind(t, try(w, SchedulerConfigSet, setConfig(0, "spread")), structs.KindConflict)
-	do(w, SchedulerConfigSet, setConfig(first.ModifyIndex, "spread"))
+	wantKind(t, try(w, state.SchedulerConfigSet, setConfig(0, "spread")), structs.KindConflict)
+	do(w, state.SchedulerConfigSet, setConfig(first.ModifyIndex, "spread"))
 	second := read()
 	if second.SchedulerAlgorithm != "spread" || second.CreateIndex != first.CreateIndex {
 		t.Errorf("got %+v", second)
 	}
 	blind := setConfig(0, "binpack")
 	blind.CAS = false
-	do(w, SchedulerConfigSet, blind)
+	do(w, state.SchedulerConfigSet, blind)
 	if got := read(); got.SchedulerAlgorithm != "binpack" || got.ModifyIndex <= second.ModifyIndex {
 		t.Errorf("got %+v", got)
 	}
@@ -46,7 +47,7 @@ func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 
 func TestSchedulerConfigSet_RejectsWhatBerthCannotDo(t *testing.T) {
 	w := newFixture(t)
-	wantKind(t, try(w, SchedulerConfigSet, setConfig(0, "best")), structs.KindInvalid)
+	wantKind(t, try(w, state.SchedulerConfigSet, setConfig(0, "best")), structs.KindInvalid)
 }
 
 // preempting returns a request that lets jobs of all types displace others, or of none.
@@ -65,7 +66,7 @@ func preempting(all bool) *cluster.SchedulerConfigRequest {
 // unblocks those that wait for capacity, and less unblocks none.
 func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
 	w := newFixture(t)
-	do(w, SchedulerConfigSet, preempting(false))
+	do(w, state.SchedulerConfigSet, preempting(false))
 	waits := map[string][]string{
 		"any":    {structs.WakeCapacity},
 		"a":      {"csi-volume:default:v", structs.WakeNode("a")},
@@ -76,21 +77,21 @@ func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
 		"nodes":  {structs.WakeNodes},
 	}
 	for id, keys := range waits {
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
+		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
 			ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: keys, SnapshotIndex: w.s.Index(),
 		}}})
 	}
-	do(w, SchedulerConfigSet, preempting(false))
+	do(w, state.SchedulerConfigSet, preempting(false))
 	if n := pendingOf(w.s.Read()); n != 0 {
 		t.Errorf("no more preemption unblocks %d evaluations", n)
 	}
-	do(w, SchedulerConfigSet, preempting(true))
+	do(w, state.SchedulerConfigSet, preempting(true))
 	for id := range waits {
 		want := structs.EvalPending
 		if id == "plugin" || id == "nodes" {
 			want = structs.EvalBlocked
 		}
-		if got := Eval(w.s.Read(), id).Status; got != want {
+		if got := state.Eval(w.s.Read(), id).Status; got != want {
 			t.Errorf("%s, which waits for %v, is %s", id, waits[id], got)
 		}
 	}
@@ -101,14 +102,14 @@ func TestJobRegister_OfALowerPriorityUnblocks(t *testing.T) {
 	for name, preempts := range map[string]bool{"preemption": true, "no preemption": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			do(w, SchedulerConfigSet, preempting(preempts))
+			do(w, state.SchedulerConfigSet, preempting(preempts))
 			register := func(priority int) {
 				j := aJob("other", structs.JobService)
 				j.Priority = priority
-				do(w, JobRegister, &structs.JobRegisterRequest{Job: j})
+				do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j})
 			}
 			register(50)
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
 				ID: "e", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeNode("n")},
 				SnapshotIndex: w.s.Index(),
 			}}})

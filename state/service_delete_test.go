@@ -19,7 +19,7 @@ type serviceFixture struct {
 	index uint64
 }
 
-func newFixture(t *testing.T) *serviceFixture {
+func newServiceFixture(t *testing.T) *serviceFixture {
 	f := &serviceFixture{Store: state.New(), t: t}
 	f.must(func(tx *mvcc.WriteTx) error {
 		schema.Nodes.Put(tx, &structs.Node{ID: "ready", Status: structs.NodeReady})
@@ -72,7 +72,7 @@ func (f *serviceFixture) offered() (ids []string) {
 }
 
 func TestDelete_TakesAnInstanceOfALostNodeAlone(t *testing.T) {
-	f := newFixture(t)
+	f := newServiceFixture(t)
 	before := schema.Allocs.Get(f.Read(), "a-down")
 	for _, node := range []string{"down", "gone"} {
 		err := f.delete("", "web", "web-"+node)

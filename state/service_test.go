@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -22,7 +23,7 @@ func (w *fixture) offer(node, alloc string, names ...string) {
 
 func (w *fixture) report(node string, u *structs.AllocClientUpdate) {
 	w.t.Helper()
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
 		SecretID:     "secret-" + node,
 		Allocs:       []*structs.AllocClientUpdate{u},
@@ -36,7 +37,7 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 
 // offering returns the IDs of the allocations in the index of a service.
 func (w *fixture) offering(service string) (ids []string) {
-	for a := range AllocsByService(w.s.Read(), structs.DefaultNamespace, service) {
+	for a := range state.AllocsByService(w.s.Read(), structs.DefaultNamespace, service) {
 		ids = append(ids, a.ID)
 	}
 	return ids
@@ -46,7 +47,7 @@ func (w *fixture) offering(service string) (ids []string) {
 func (w *fixture) wantOffers(alloc string, want ...string) {
 	w.t.Helper()
 	var got []string
-	for _, i := range Alloc(w.s.Read(), alloc).Services {
+	for _, i := range state.Alloc(w.s.Read(), alloc).Services {
 		got = append(got, fmt.Sprintf("%s@%d/%d", i.ID, i.CreateIndex, i.ModifyIndex))
 	}
 	if !slices.Equal(got, want) {
@@ -79,7 +80,7 @@ func TestServices_FollowTheReports(t *testing.T) {
 		ID:       "a1",
 		Services: []*structs.ServiceInstance{anOffer("a1", "web"), changed, anOffer("a1", "new")},
 	})
-	if row := Alloc(w.s.Read(), "a1"); row.ModifyIndex != second {
+	if row := state.Alloc(w.s.Read(), "a1"); row.ModifyIndex != second {
 		t.Errorf("an unchanged report changes the row at %d", row.ModifyIndex)
 	}
 	w.offer("n2", "a2", "web")
@@ -125,7 +126,7 @@ func TestServices_GoWithTheAllocation(t *testing.T) {
 			if got := w.offering("web"); len(got) > 0 {
 				t.Errorf("%v offer web", got)
 			}
-			if n := len(Alloc(w.s.Read(), "a1").Services); n > 0 != c.kept {
+			if n := len(state.Alloc(w.s.Read(), "a1").Services); n > 0 != c.kept {
 				t.Errorf("the row has %d services", n)
 			}
 			w.offer("n1", "a1", "web")
@@ -145,8 +146,8 @@ func TestServices_SurviveAnUpdateInPlace(t *testing.T) {
 	j = w.job(j)
 	p := w.plan(j)
 	p.Update = []*structs.PlanUpdate{{AllocID: "a1", SetJobVersion: true, JobVersion: j.Version}}
-	do(w, PlanApply, p)
-	if a := Alloc(w.s.Read(), "a1"); a.JobVersion != j.Version || j.Version == 0 {
+	do(w, state.PlanApply, p)
+	if a := state.Alloc(w.s.Read(), "a1"); a.JobVersion != j.Version || j.Version == 0 {
 		t.Fatalf("version %d of the job, %d of the allocation", j.Version, a.JobVersion)
 	}
 	w.wantOffers("a1", at("a1-web", offered, offered))
@@ -158,11 +159,11 @@ func TestServices_SurviveAnUpdateInPlace(t *testing.T) {
 // Only its node says what an allocation offers.
 func TestServices_OfAPlanAreDropped(t *testing.T) {
 	w := threeNodes(t, false)
-	j := Job(w.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(w.s.Read(), structs.DefaultNamespace, "j")
 	p := w.planOf(j, "c1")
 	p.Place[0].NodeID = "n1"
 	p.Place[0].Services = []*structs.ServiceInstance{anOffer("c1", "web")}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	w.wantOffers("c1")
 }
 
@@ -172,18 +173,18 @@ func TestOfferingAllocs_YieldsEachOnce(t *testing.T) {
 	w.offer("n2", "a2", "api")
 	for _, ns := range []string{structs.DefaultNamespace, structs.AllNamespaces} {
 		var ids []string
-		for a := range OfferingAllocs(w.s.Read(), ns) {
+		for a := range state.OfferingAllocs(w.s.Read(), ns) {
 			ids = append(ids, a.ID)
 		}
 		slices.Sort(ids)
 		if !slices.Equal(ids, []string{"a1", "a2"}) {
 			t.Errorf("in %s: %v", ns, ids)
 		}
-		for range AllocsByService(w.s.Read(), ns, "api") {
+		for range state.AllocsByService(w.s.Read(), ns, "api") {
 			break // an early end is no fault
 		}
 	}
-	for a := range OfferingAllocs(w.s.Read(), "other") {
+	for a := range state.OfferingAllocs(w.s.Read(), "other") {
 		t.Errorf("in another namespace: %s", a.ID)
 	}
 }
@@ -194,12 +195,12 @@ func TestAllocsByService_WakesItsReaders(t *testing.T) {
 		for service, want := range map[string]bool{"web": true, "api": true} {
 			w := threeNodes(t, false)
 			w.offer("n1", "a1", "web")
-			read := func(tx *ReadTx) {
-				for range AllocsByService(tx, structs.DefaultNamespace, service) {
+			read := func(tx *state.ReadTx) {
+				for range state.AllocsByService(tx, structs.DefaultNamespace, service) {
 				}
 			}
-			change := func(tx *WriteTx) error {
-				return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{
+			change := func(tx *state.WriteTx) error {
+				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{
 					Allocs: []*structs.AllocClientUpdate{{
 						ID:       "a1",
 						Services: []*structs.ServiceInstance{anOffer("a1", "api")},
@@ -223,8 +224,8 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 		w := threeNodes(t, false)
 		w.offer("n1", "a1", "web")
 		w.index++
-		err := w.s.Write(w.index, func(tx *WriteTx) error {
-			a := Alloc(tx.ReadTx, "a1").Copy()
+		err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.Services = []*structs.ServiceInstance{new(*a.Services[0])}
 			edit(a)
 			schema.Allocs.Put(tx, a)
@@ -233,7 +234,7 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(Check(w.s.Read())) == 0 {
+		if len(state.Check(w.s.Read())) == 0 {
 			t.Errorf("%s: no fault", name)
 		}
 	}
@@ -250,13 +251,13 @@ func TestDeployment_TellsTheNodeOfAPromotedService(t *testing.T) {
 		w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 2, DesiredCanaries: 1})
 		w.deployed("canary", "j", "d", true)
 		w.reportHealth("canary", "d", true)
-		before := Alloc(w.s.Read(), "canary").AllocModifyIndex
-		do(w, DeploymentPromote, &structs.DeploymentPromoteRequest{
+		before := state.Alloc(w.s.Read(), "canary").AllocModifyIndex
+		do(w, state.DeploymentPromote, &structs.DeploymentPromoteRequest{
 			DeploymentID: "d",
 			All:          true,
 			WriteOptions: w.now(),
 		})
-		a := Alloc(w.s.Read(), "canary")
+		a := state.Alloc(w.s.Read(), "canary")
 		if a.DeploymentStatus.IsCanary() || a.AllocModifyIndex > before != (len(services) > 0) {
 			t.Errorf("%s: canary %v, changed at %d, before at %d",
 				name, a.DeploymentStatus.IsCanary(), a.AllocModifyIndex, before)

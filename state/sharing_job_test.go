@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -76,9 +77,9 @@ func TestJobRegister_SharesThePartsOfEqualJobs(t *testing.T) {
 	shared := map[string]bool{}
 	for n := range manyRows { // a part may lose its place in the interner to another one
 		id := fmt.Sprint("j", n)
-		do(w, JobRegister, &structs.JobRegisterRequest{Job: aFullJob(id)})
-		j := Job(w.s.Read(), structs.DefaultNamespace, id)
-		version := JobVersion(w.s.Read(), structs.DefaultNamespace, id, 0)
+		do(w, state.JobRegister, &structs.JobRegisterRequest{Job: aFullJob(id)})
+		j := state.Job(w.s.Read(), structs.DefaultNamespace, id)
+		version := state.JobVersion(w.s.Read(), structs.DefaultNamespace, id, 0)
 		if &version.TaskGroups[0] != &j.TaskGroups[0] {
 			t.Error("a job and its newest version have their own groups")
 		}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -57,7 +58,7 @@ func richFixture(t *testing.T) (w *fixture, requests []any) {
 	w = newFixture(t)
 	for n := range manyRows {
 		p := aFullRequest(fmt.Sprint("n", n))
-		do(w, NodeRegister, p)
+		do(w, state.NodeRegister, p)
 		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aFullVolume(fmt.Sprint("v", n))}}
 		do(w, csi.VolumePut, v)
 		requests = append(requests, p, v)
@@ -65,7 +66,7 @@ func richFixture(t *testing.T) (w *fixture, requests []any) {
 	i := anInstance("p", structs.CSIKindNode, false)
 	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z2"}}
 	p := &structs.NodeUpdateCSIRequest{NodeID: "n2", Upserts: []*structs.CSIPluginInstance{i}}
-	do(w, NodeUpdateCSI, p)
+	do(w, state.NodeUpdateCSI, p)
 	return w, append(requests, p)
 }
 
@@ -116,8 +117,8 @@ func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
 	if !bytes.Equal(before, saved(t, w.s)) {
 		t.Error("rows changed together with their requests")
 	}
-	do(w, NodeRegister, aFullRequest("new"))
-	if d, n := Node(w.s.Read(), "new").Drivers["exec"], Node(w.s.Read(), "new"); !d.Healthy ||
+	do(w, state.NodeRegister, aFullRequest("new"))
+	if d, n := state.Node(w.s.Read(), "new").Drivers["exec"], state.Node(w.s.Read(), "new"); !d.Healthy ||
 		d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
 		t.Errorf("a new row shares an overwritten value: %+v %+v", n, d)
 	}
@@ -128,15 +129,15 @@ func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
 func TestInterner_SharesEqualParts(t *testing.T) {
 	_, _ = richFixture(t) // displaces texts of other tests, which are held in place of these for a while
 	w, _ := richFixture(t)
-	restored := New()
+	restored := state.New()
 	err := restored.Load(bytes.NewReader(saved(t, w.s)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := Check(restored.Read()); faults != nil {
+	if faults := state.Check(restored.Read()); faults != nil {
 		t.Error(faults)
 	}
-	for name, s := range map[string]*Store{"written": w.s, "restored": restored} {
+	for name, s := range map[string]*state.Store{"written": w.s, "restored": restored} {
 		copies := copiesIn(s.Read())
 		for what, n := range copies {
 			// A text replaces another one of its bucket once in eight times.
@@ -151,7 +152,7 @@ func TestInterner_SharesEqualParts(t *testing.T) {
 }
 
 // copiesIn returns the addresses of each part that is equal in all rows.
-func copiesIn(tx *ReadTx) map[string]map[any]bool {
+func copiesIn(tx *state.ReadTx) map[string]map[any]bool {
 	copies := map[string]map[any]bool{}
 	at := func(what string, p any) {
 		if copies[what] == nil {
@@ -159,7 +160,7 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 		}
 		copies[what][p] = true
 	}
-	for n := range Nodes(tx) {
+	for n := range state.Nodes(tx) {
 		at("resources", &n.NodeResources.CPU.ReservableCpuCores[0])
 		at("names of networks", textData(n.NodeResources.NodeNetworks[0].Addresses[0].Alias))
 		at("reserved resources", n.ReservedResources)
@@ -180,7 +181,7 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 			at("IDs in two tables", nil)
 		}
 	}
-	for v := range Volumes(tx, "default", "") {
+	for v := range state.Volumes(tx, "default", "") {
 		at("parameters", addressOf(v.Parameters))
 		at("contexts", addressOf(v.Context))
 		at("mount options", v.MountOptions)
@@ -310,12 +311,12 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 		textData(a.TriggeredBy) != textData(b.TriggeredBy) {
 		t.Errorf("%+v and %+v have parts of their own", a, b)
 	}
-	s := New()
-	must(t, s.Write(1, func(tx *WriteTx) error {
+	s := state.New()
+	must(t, s.Write(1, func(tx *state.WriteTx) error {
 		schema.Evals.Put(tx, &structs.Evaluation{ID: "e", JobID: strings.Clone("a-job")})
 		return nil
 	}))
-	if textData(Eval(s.Read(), "e").JobID) != textData(a.JobID) {
+	if textData(state.Eval(s.Read(), "e").JobID) != textData(a.JobID) {
 		t.Error("the row of the table has texts of its own")
 	}
 }
@@ -328,13 +329,13 @@ func TestInterner_SharesTheTextsOfANode(t *testing.T) {
 	w.node(long + "2")
 	p := w.planOf(w.job(aJob("j", structs.JobService)), "a@"+long+"1", "b@"+long+"2", "c@"+long+"1")
 	for _, a := range p.Place {
-		a.NodeName = strings.Clone(Node(w.s.Read(), a.NodeID).Name)
+		a.NodeName = strings.Clone(state.Node(w.s.Read(), a.NodeID).Name)
 	}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	tx := w.s.Read()
 	for _, id := range []string{"a", "b", "c"} {
-		a := Alloc(tx, id)
-		n := Node(tx, a.NodeID)
+		a := state.Alloc(tx, id)
+		n := state.Node(tx, a.NodeID)
 		if textData(a.NodeID) != textData(n.ID) || textData(a.NodeName) != textData(n.Name) {
 			t.Errorf("allocation %s does not share the texts of its node", id)
 		}

@@ -1,15 +1,16 @@
-package state
+package state_test
 
 import (
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // delays returns for each of some allocations whether its node is to wait for the shutdown_delay.
 func (w *fixture) delays(ids ...string) (delays []bool) {
 	for _, id := range ids {
-		delays = append(delays, !Alloc(w.s.Read(), id).NoShutdownDelay)
+		delays = append(delays, !state.Alloc(w.s.Read(), id).NoShutdownDelay)
 	}
 	return delays
 }
@@ -19,7 +20,7 @@ func TestAllocStop_SkipsTheShutdownDelay(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	stop := func(skip bool) error {
-		return try(w, AllocStop, &structs.AllocStopRequest{
+		return try(w, state.AllocStop, &structs.AllocStopRequest{
 			AllocID:         "a",
 			NoShutdownDelay: skip,
 			Eval:            &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerAllocStop},
@@ -31,12 +32,12 @@ func TestAllocStop_SkipsTheShutdownDelay(t *testing.T) {
 		t.Error("a stop without the parameter skips the delay")
 	}
 	wantKind(t, stop(true), "")
-	a := Alloc(w.s.Read(), "a")
+	a := state.Alloc(w.s.Read(), "a")
 	if !a.NoShutdownDelay || !a.Migrate {
 		t.Errorf("the allocation is %+v", a)
 	}
 	w.stop("a", "")
-	if stopped := Alloc(w.s.Read(), "a"); !stopped.NoShutdownDelay {
+	if stopped := state.Alloc(w.s.Read(), "a"); !stopped.NoShutdownDelay {
 		t.Error("the plan that stops it forgets the request")
 	}
 	wantKind(t, stop(true), "") // of a user who does not know that it has been said
@@ -50,16 +51,16 @@ func TestAllocStop_EndsADelayThatHasBegun(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	w.stop("a", "")
-	before := Alloc(w.s.Read(), "a")
+	before := state.Alloc(w.s.Read(), "a")
 	stop := &structs.AllocStopRequest{
 		AllocID:      "a",
 		Eval:         &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerAllocStop},
 		WriteOptions: w.now(),
 	}
-	wantKind(t, try(w, AllocStop, stop), structs.KindPrecondition)
+	wantKind(t, try(w, state.AllocStop, stop), structs.KindPrecondition)
 	stop.NoShutdownDelay = true
-	do(w, AllocStop, stop)
-	a := Alloc(w.s.Read(), "a")
+	do(w, state.AllocStop, stop)
+	a := state.Alloc(w.s.Read(), "a")
 	if !a.NoShutdownDelay || a.AllocModifyIndex <= before.AllocModifyIndex {
 		t.Errorf("the allocation is %+v", a)
 	}
@@ -80,15 +81,15 @@ func TestJobDeregister_SkipsTheShutdownDelays(t *testing.T) {
 			w.alloc("other", "k", "n1")
 			w.client("n1", "ended", structs.AllocComplete)
 			w.stop("stopping", "")
-			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
 			ids := []string{"ended", "stopping", "live", "other"}
 			for i, delayed := range w.delays(ids...) {
 				if !delayed {
 					t.Errorf("a stop without the parameter skips the delay of %s", ids[i])
 				}
 			}
-			before := Alloc(w.s.Read(), "stopping").AllocModifyIndex
-			do(w, JobDeregister, &structs.JobDeregisterRequest{
+			before := state.Alloc(w.s.Read(), "stopping").AllocModifyIndex
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 				JobID:           "j",
 				Purge:           purge,
 				NoShutdownDelay: true,
@@ -99,7 +100,7 @@ func TestJobDeregister_SkipsTheShutdownDelays(t *testing.T) {
 					t.Errorf("%s waits for the delay: %v", ids[i], delayed)
 				}
 			}
-			if got := Alloc(w.s.Read(), "stopping").AllocModifyIndex; got <= before {
+			if got := state.Alloc(w.s.Read(), "stopping").AllocModifyIndex; got <= before {
 				t.Error("the node does not learn that the delay ends")
 			}
 		})
@@ -111,7 +112,7 @@ func TestPlanApply_ForgetsTheRequestOfAStopThatWasTakenBack(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
-	do(w, JobDeregister, &structs.JobDeregisterRequest{
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:           "j",
 		NoShutdownDelay: true,
 		WriteOptions:    w.now(),
@@ -119,13 +120,13 @@ func TestPlanApply_ForgetsTheRequestOfAStopThatWasTakenBack(t *testing.T) {
 	j := w.job(aJob("j", structs.JobService))
 	p := w.plan(j)
 	p.Update = []*structs.PlanUpdate{{AllocID: "a", FollowupEvalID: "later"}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	if w.delays("a")[0] {
 		t.Error("an update without a new version of the job takes the stop back")
 	}
 	p = w.plan(j)
 	p.Update = []*structs.PlanUpdate{{AllocID: "a", SetJobVersion: true, JobVersion: j.Version}}
-	do(w, PlanApply, p)
+	do(w, state.PlanApply, p)
 	if !w.delays("a")[0] {
 		t.Error("the allocation goes on, and would end without its delay")
 	}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -105,14 +106,14 @@ func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	ended := fmt.Sprint("a1 proxy x -", w.index)
 	w.wantTokens(ended, "a2 proxy y")
 
-	restored := New()
+	restored := state.New()
 	if err := restored.Load(bytes.NewReader(saved(t, w.s))); err != nil {
 		t.Fatal(err)
 	}
 	w.s = restored
 	w.check()
 	w.wantTokens(ended, "a2 proxy y")
-	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
 	w.wantTokens(ended, "a2 proxy y") // the row outlives the allocation
 	for range 2 {
 		do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"}))

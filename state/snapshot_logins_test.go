@@ -1,29 +1,30 @@
-package state
+package state_test
 
 import (
 	"time"
 
+	"berth/state"
 	"berth/structs/access"
 )
 
 // addLogins adds a row to each table of logins. The policy read exists.
 func addLogins(w *fixture) {
-	do(w, AuthMethodPut, &access.AuthMethodChange{Now: 1, Method: &access.AuthMethod{
+	do(w, state.AuthMethodPut, &access.AuthMethodChange{Now: 1, Method: &access.AuthMethod{
 		Name:          "ci",
 		Type:          access.MethodJWT,
 		TokenLocality: access.LocalityLocal,
 		MaxTokenTTL:   access.Duration(time.Hour),
 		Config:        &access.AuthConfig{},
 	}})
-	do(w, BindingRulePut, &access.BindingRuleChange{Now: 1, Rule: &access.BindingRule{
+	do(w, state.BindingRulePut, &access.BindingRuleChange{Now: 1, Rule: &access.BindingRule{
 		ID:         "b",
 		AuthMethod: "ci",
 		BindType:   access.BindPolicy,
 		BindName:   "read",
 	}})
-	do(w, Login, &access.LoginChange{
+	do(w, state.Login, &access.LoginChange{
 		Method:      "ci",
-		MethodIndex: AuthMethod(w.s.Read(), "ci").ModifyIndex,
+		MethodIndex: state.AuthMethod(w.s.Read(), "ci").ModifyIndex,
 		Mark:        &access.LoginMark{ID: "m", End: 10},
 		Now:         1,
 		Token: &access.Token{
@@ -34,7 +35,7 @@ func addLogins(w *fixture) {
 			ExpireTime: 10,
 		},
 	})
-	do(w, OneTimeTokenChange, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
+	do(w, state.OneTimeTokenChange, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
 		Hash:       []byte("once"),
 		Box:        []byte("box"),
 		AccessorID: "person",

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/namespace"
@@ -28,10 +29,10 @@ func fullFixture(t testing.TB) *fixture {
 	w := threeNodes(t, true)
 	w.job(aJob("plugin", structs.JobSystem, "p"))
 	w.source(1, "text")
-	do(w, SchedulerConfigSet, setConfig(0, "spread"))
+	do(w, state.SchedulerConfigSet, setConfig(0, "spread"))
 	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		WriteOptions: w.now(),
 		Evals: []*structs.Evaluation{{
 			ID:            "blocked",
@@ -46,20 +47,20 @@ func fullFixture(t testing.TB) *fixture {
 	})
 	w.quota(&quota.Bounds{Allocations: 3})
 	w.name("team", "prod")
-	do(w, NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu"}})
+	do(w, state.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
-	do(w, AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()})
+	do(w, state.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")
 	word := &cluster.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
-	do(w, ConfirmLost, word)
-	do(w, FenceOrdered, word)
-	do(w, FencePinsChange, &cluster.NodeFencePinRequest{
+	do(w, state.ConfirmLost, word)
+	do(w, state.FenceOrdered, word)
+	do(w, state.FencePinsChange, &cluster.NodeFencePinRequest{
 		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
 	})
 	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
@@ -67,7 +68,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
 	do(w, trust.SecretsSealed, &cluster.SecretsSealedRequest{Now: 1})
-	do(w, VariablePut, aVariable("app/db"))
+	do(w, state.VariablePut, aVariable("app/db"))
 	do(w, trust.AuthoritySet, anAuthority("ca"))
 	do(w, trust.JoinTokenPut, aJoinToken("t", 2))
 	do(w, trust.MachineCertificateSet, aCertificate("t", "joined", "k"))
@@ -79,15 +80,15 @@ func fullFixture(t testing.TB) *fixture {
 
 // addAccess adds a row to each table of access control.
 func addAccess(w *fixture) {
-	do(w, PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "read", Rules: "rules"}})
-	do(w, RolePut, &access.RolePutRequest{Role: &access.Role{
+	do(w, state.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "read", Rules: "rules"}})
+	do(w, state.RolePut, &access.RolePutRequest{Role: &access.Role{
 		ID: "r", Name: "readers", Policies: []*access.PolicyLink{{Name: "read"}},
 	}})
-	do(w, ACLBootstrap, &access.BootstrapChange{Token: &access.Token{
+	do(w, state.ACLBootstrap, &access.BootstrapChange{Token: &access.Token{
 		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
 	}})
-	do(w, ACLModeChange, &access.ModeChange{Mode: access.ModeEnforce})
-	do(w, AdmissionRulePut, &admission.RulePutRequest{Rule: &admission.Rule{
+	do(w, state.ACLModeChange, &access.ModeChange{Mode: access.ModeEnforce})
+	do(w, state.AdmissionRulePut, &admission.RulePutRequest{Rule: &admission.Rule{
 		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
 	do(w, trust.SigningKeyAdd, &access.KeyAddRequest{Key: &access.SigningKey{
@@ -104,7 +105,7 @@ func addAccess(w *fixture) {
 		Summary: &storage.DriftSummary{PluginID: "p", Counts: map[string]int{storage.DriftMissingVolume: 1}},
 	})
 	w.index++
-	err := w.s.Write(w.index, func(tx *WriteTx) error {
+	err := w.s.Write(w.index, func(tx *state.WriteTx) error {
 		schema.Health.Put(tx, &storage.VolumeHealth{
 			Namespace: "default", VolumeID: "v", PluginID: "p", ExternalID: "x",
 			Condition: &storage.VolumeCondition{Abnormal: true, Message: "m", Statuses: []*structs.CSIHealth{
@@ -153,7 +154,7 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 		}
 	}
 	first := saved(t, w.s)
-	other := New()
+	other := state.New()
 	_ = other.Write(99, putNode("replaced"))
 	if err := other.Load(bytes.NewReader(first)); err != nil {
 		t.Fatal(err)
@@ -161,16 +162,16 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	if !bytes.Equal(first, saved(t, other)) {
 		t.Error("the bytes differ after a save, a load and a save")
 	}
-	if other.Index() != w.index || Node(other.Read(), "replaced") != nil {
+	if other.Index() != w.index || state.Node(other.Read(), "replaced") != nil {
 		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.index)
 	}
-	if faults := Check(other.Read()); faults != nil {
+	if faults := state.Check(other.Read()); faults != nil {
 		t.Errorf("the loaded rows have faults: %v", faults)
 	}
 	// The indexes are also loaded: the store continues like the old one.
-	for _, s := range []*Store{w.s, other} {
-		if err := s.Write(w.index+1, func(tx *WriteTx) error {
-			return VolumeUnpublish(tx,
+	for _, s := range []*state.Store{w.s, other} {
+		if err := s.Write(w.index+1, func(tx *state.WriteTx) error {
+			return state.VolumeUnpublish(tx,
 				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
 					Namespace: "default",
 					VolumeID:  "v",
@@ -204,11 +205,11 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New()
+	s := state.New()
 	if err := s.Load(bytes.NewReader(file)); err != nil {
 		t.Fatal(err)
 	}
-	if faults := Check(s.Read()); faults != nil {
+	if faults := state.Check(s.Read()); faults != nil {
 		t.Error(faults)
 	}
 	later := []string{
@@ -253,12 +254,12 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 			Namespace:  "default",
 			TaskGroups: groups,
 		}
-		for name, put := range map[string]func(*WriteTx){
-			"jobs":         func(tx *WriteTx) { schema.Jobs.Put(tx, j) },
-			"job_versions": func(tx *WriteTx) { schema.JobVersions.Put(tx, j) },
+		for name, put := range map[string]func(*state.WriteTx){
+			"jobs":         func(tx *state.WriteTx) { schema.Jobs.Put(tx, j) },
+			"job_versions": func(tx *state.WriteTx) { schema.JobVersions.Put(tx, j) },
 		} {
-			s := New()
-			_ = s.Write(1, func(tx *WriteTx) error {
+			s := state.New()
+			_ = s.Write(1, func(tx *state.WriteTx) error {
 				put(tx)
 				schema.Allocs.Put(tx, &structs.Allocation{
 					ID:        "a",
@@ -268,7 +269,7 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 				})
 				return nil
 			})
-			err := New().Load(bytes.NewReader(saved(t, s)))
+			err := state.New().Load(bytes.NewReader(saved(t, s)))
 			if !structs.IsKind(err, structs.KindInvalid) ||
 				!strings.Contains(err.Error(), name) {
 				t.Errorf("got error %v, want one that names table %s", err, name)
@@ -280,11 +281,11 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 // FuzzLoad checks that no bytes make Load panic, and that Save writes every loaded state.
 func FuzzLoad(f *testing.F) {
 	f.Add(saved(f, fullFixture(f).s))
-	f.Add(saved(f, New()))
+	f.Add(saved(f, state.New()))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		s := New()
+		s := state.New()
 		if s.Load(bytes.NewReader(in)) == nil {
-			_ = Check(s.Read())
+			_ = state.Check(s.Read())
 			saved(t, s)
 		}
 	})

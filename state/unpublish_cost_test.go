@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"fmt"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -11,22 +12,22 @@ import (
 
 // release is an entry that releases claims, with a store in which it can be applied and aborted many times.
 type release struct {
-	store *Store
+	store *state.Store
 	index uint64
 	keys  []structs.CSIClaimKey
 }
 
 // newRelease fills a store with n claims in a mode, of the volumes and on the nodes with the given numbers.
 func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node func(i int) int) *release {
-	r := &release{store: New(), index: 1}
+	r := &release{store: state.New(), index: 1}
 	b := r.store.Begin()
 	defer b.Abort()
-	apply := func(fn func(tx *WriteTx) error) {
+	apply := func(fn func(tx *state.WriteTx) error) {
 		r.index++
 		must(t, b.Apply(r.index, fn))
 	}
-	apply(func(tx *WriteTx) error {
-		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)})
+	apply(func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)})
 	})
 	nodes, vols := map[string]bool{}, map[string]bool{}
 	for i := range n {
@@ -37,19 +38,19 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 			nodes[at] = true
 			both := attachingHalves("p")
 			both[0].NodeInfo.MaxVolumes = structs.ManyVolumes + 1
-			apply(func(tx *WriteTx) error {
-				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(at), CSI: both})
+			apply(func(tx *state.WriteTx) error {
+				return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(at), CSI: both})
 			})
 		}
 		if !vols[v] {
 			vols[v] = true
-			apply(func(tx *WriteTx) error {
+			apply(func(tx *state.WriteTx) error {
 				return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
 					Volumes: []*structs.CSIVolume{aVolume(v, "p")},
 				})
 			})
 		}
-		apply(func(tx *WriteTx) error {
+		apply(func(tx *state.WriteTx) error {
 			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        alloc,
 				Namespace: "default",
@@ -66,7 +67,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 			AllocID:   alloc,
 		})
 	}
-	apply(func(tx *WriteTx) error {
+	apply(func(tx *state.WriteTx) error {
 		schema.Evals.Put(tx, &structs.Evaluation{
 			ID:        "e",
 			Namespace: "default",
@@ -85,9 +86,9 @@ func (r *release) cost(t *testing.T) float64 {
 	memory := testing.AllocsPerRun(2, func() {
 		b := r.store.Begin()
 		defer b.Abort()
-		must(t, b.Apply(r.index+1, func(tx *WriteTx) error {
-			err := VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
-			e := Eval(tx.ReadTx, "e")
+		must(t, b.Apply(r.index+1, func(tx *state.WriteTx) error {
+			err := state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
+			e := state.Eval(tx.ReadTx, "e")
 			want := "woken by " + structs.WakeVolume("default", "v0")
 			if e.Status != structs.EvalPending || e.StatusDescription != want {
 				t.Errorf("the blocked evaluation is %s, %q", e.Status, e.StatusDescription)

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -22,7 +23,7 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 		WriteOptions:   w.now(),
 	})
 	tx := w.s.Read()
-	d := VolumeDetail(tx, csi.Volume(tx, "default", "v"))
+	d := state.VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
 		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
 		len(d.Attachments) != 2 {
@@ -48,7 +49,7 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	}
 	w.status(structs.NodeDown, "n1", "n2", "n3")
 	tx = w.s.Read()
-	if d := VolumeDetail(tx, csi.Volume(tx, "default", "v")); d.Schedulable ||
+	if d := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")); d.Schedulable ||
 		!strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
 		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
 	}
@@ -60,7 +61,7 @@ func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
 	w.job(aJob("j", structs.JobService))
 	w.blocked("j", structs.WakeVolume("default", "v"))
 	tx := w.s.Read()
-	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
+	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, []string{"j"}) {
 		t.Errorf("the jobs %q wait, want j", got)
 	}
@@ -77,7 +78,7 @@ func TestVolumeDetail_NamesTheFirstJobsOfMany(t *testing.T) {
 		want = append(want, id)
 	}
 	tx := w.s.Read()
-	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
+	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, want[:structs.MaxWaitingJobs]) {
 		t.Errorf("%d jobs wait, want the first %d: %q", len(got), structs.MaxWaitingJobs, got)
 	}
@@ -100,9 +101,9 @@ func TestVolumeDetail_ReadsTheFirstEvaluationsOfMany(t *testing.T) {
 			BlockedOn: []string{key},
 		})
 	}
-	do(w, EvalUpdate, unblocked)
+	do(w, state.EvalUpdate, unblocked)
 	tx := w.s.Read()
-	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
+	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if len(got) != 0 {
 		t.Errorf("the jobs %q wait, want none of the first %d", got, len(unblocked.Evals))
 	}

@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -14,9 +15,9 @@ func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.status(structs.NodeDown, "n1")
-	seen := &structs.DetachShown{Epoch: Node(w.s.Read(), "n1").Epoch, Allocs: []string{"a1"}}
+	seen := &structs.DetachShown{Epoch: state.Node(w.s.Read(), "n1").Epoch, Allocs: []string{"a1"}}
 	force := func(shown *structs.DetachShown) error {
-		return try(w, VolumeForce, &structs.CSIVolumeForceRequest{
+		return try(w, state.VolumeForce, &structs.CSIVolumeForceRequest{
 			VolumeID:     "v",
 			NodeID:       "n1",
 			Claims:       []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
@@ -40,7 +41,7 @@ func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 	w.status(structs.NodeReady, "n1")
 	w.status(structs.NodeDown, "n1")
 	rejected(seen, "was back since you looked")
-	seen.Epoch = Node(w.s.Read(), "n1").Epoch
+	seen.Epoch = state.Node(w.s.Read(), "n1").Epoch
 	if err := force(seen); err != nil || csi.Claim(w.s.Read(), "default", "v", "a1") != nil {
 		t.Errorf("the present state: %v", err)
 	}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
@@ -31,7 +32,7 @@ func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 		}
 	}
 	tx := w.s.Read()
-	all := slices.Collect(Volumes(tx, "*", ""))
+	all := slices.Collect(state.Volumes(tx, "*", ""))
 	rapid.Check(t, func(t *rapid.T) {
 		stub, got := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
 		for _, v := range rapid.SliceOf(rapid.SampledFrom(all)).Draw(t, "volumes") {
@@ -54,14 +55,14 @@ func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 // other namespaces.
 func TestVolumeList_WatchesRanges(t *testing.T) {
 	const many = 3000
-	s, index := New(), uint64(0)
-	do := func(fn func(tx *WriteTx)) {
+	s, index := state.New(), uint64(0)
+	do := func(fn func(tx *state.WriteTx)) {
 		index++
-		must(t, s.Write(index, func(tx *WriteTx) error { fn(tx); return nil }))
+		must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
 	}
-	do(func(tx *WriteTx) {
-		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+	do(func(tx *state.WriteTx) {
+		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 			Node: aNode("n"),
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
@@ -91,8 +92,8 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 			schema.Allocs.Put(tx, a)
 		}
 	})
-	claim := func(ns, volume, alloc string) func(*WriteTx) error {
-		return func(tx *WriteTx) error {
+	claim := func(ns, volume, alloc string) func(*state.WriteTx) error {
+		return func(tx *state.WriteTx) error {
 			c := aClaim(volume, alloc, rd, mnmw)
 			c.Namespace = ns
 			return csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
@@ -100,7 +101,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 	}
 	for _, c := range []struct {
 		of     string
-		change func(*WriteTx) error
+		change func(*state.WriteTx) error
 		wakes  bool
 	}{
 		{"another namespace", claim("else", "v", "b"), false},
@@ -111,10 +112,10 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tx := s.ReadWatched()
 			stub, one := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
-			for v := range Volumes(tx, "default", "v") {
+			for v := range state.Volumes(tx, "default", "v") {
 				stub(v, one)
 			}
-			woken := wakesReader(s, tx, func(*ReadTx) {}, c.change)
+			woken := wakesReader(s, tx, func(*state.ReadTx) {}, c.change)
 			if woken != c.wakes {
 				t.Errorf("a claim of %s wakes the list: got %t, want %t", c.of, woken, c.wakes)
 			}
@@ -131,13 +132,13 @@ func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 	}
 	w.node("else", anInstance("q", structs.CSIKindNode, true))
 	tx := w.s.Read()
-	whole := PluginDetail(tx, "p")
+	whole := state.PluginDetail(tx, "p")
 	for limit := 1; limit < 16; limit++ {
 		var next *structs.CSIPluginInstance
 		nodes, controllers := map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}
 		for more := true; more; more = next != nil {
 			var page *structs.CSIPlugin
-			page, next = PluginPage(tx, "p", next, limit)
+			page, next = state.PluginPage(tx, "p", next, limit)
 			if n := len(page.Nodes) + len(page.Controllers); n > limit ||
 				n < limit && next != nil {
 				t.Fatalf("a page of %d for a limit of %d", n, limit)
@@ -154,7 +155,7 @@ func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 			t.Errorf("pages of %d: %d nodes and %d controllers", limit, len(nodes), len(controllers))
 		}
 	}
-	d, _ := PluginPage(tx, "none", nil, 5)
+	d, _ := state.PluginPage(tx, "none", nil, 5)
 	if d != nil {
 		t.Error("a missing plugin has a page")
 	}

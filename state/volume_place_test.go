@@ -1,9 +1,10 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -24,9 +25,9 @@ func nodeAndZone(node, zone string) *structs.CSITopology {
 func TestPlaceless_IsAVolumeWhoseNodeIsGone(t *testing.T) {
 	none := func(*fixture) {}
 	down := func(w *fixture) { w.status(structs.NodeDown, "n2") }
-	gone := func(w *fixture) { do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}}) }
+	gone := func(w *fixture) { do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}}) }
 	stopped := func(w *fixture) {
-		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       "n2",
 			Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindNode}},
 			WriteOptions: w.now(),
@@ -40,7 +41,7 @@ func TestPlaceless_IsAVolumeWhoseNodeIsGone(t *testing.T) {
 	}
 	goneAndPlain := func(w *fixture) {
 		gone(w)
-		do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+		do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 		w.node("n3", anInstance("p", structs.CSIKindNode, true))
 	}
 	local := zoneOf("n2")

@@ -1,10 +1,11 @@
-package state
+package state_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -358,7 +359,7 @@ func TestTotals_CountMarkedVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.mustPut(reclaimed(time.Hour))
 	w.mustDelete()
-	if got := CountTotals(w.s.Read()).Volumes; got[volumeMarked] != 1 || got[volumeGrows] != 0 {
+	if got := state.CountTotals(w.s.Read()).Volumes; got[state.VolumeMarked] != 1 || got[state.VolumeGrows] != 0 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -10,19 +10,20 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 )
 
 // watchers are named queries that wait, each once.
 type watchers struct {
-	store *Store
+	store *state.Store
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	woken []string
 }
 
-func (l *watchers) start(ctx context.Context, name string, look func(*ReadTx)) {
+func (l *watchers) start(ctx context.Context, name string, look func(*state.ReadTx)) {
 	tx := l.store.ReadWatched()
 	look(tx)
 	l.wg.Go(func() {
@@ -62,34 +63,34 @@ func aNodeWithPlugin(id, plugin string) *structs.NodeRegisterRequest {
 	}
 }
 
-func register(t *testing.T, s *Store, index uint64, id, plugin string) {
+func register(t *testing.T, s *state.Store, index uint64, id, plugin string) {
 	t.Helper()
-	must(t, s.Write(index, func(tx *WriteTx) error {
-		return NodeRegister(tx, aNodeWithPlugin(id, plugin))
+	must(t, s.Write(index, func(tx *state.WriteTx) error {
+		return state.NodeRegister(tx, aNodeWithPlugin(id, plugin))
 	}))
 }
 
 // TestMissingRow_WakesOnlyItsReaders checks that neighbours of a missing row do not wake a query for the row.
 func TestMissingRow_WakesOnlyItsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New()
+		s := state.New()
 		ctx, cancel := context.WithCancel(t.Context())
 		l := &watchers{store: s}
 		for i := range 30 {
 			id := fmt.Sprintf("n%02d", i)
-			l.start(ctx, "node "+id, func(tx *ReadTx) { Node(tx, id) })
-			l.start(ctx, "instances of "+id, func(tx *ReadTx) {
+			l.start(ctx, "node "+id, func(tx *state.ReadTx) { state.Node(tx, id) })
+			l.start(ctx, "instances of "+id, func(tx *state.ReadTx) {
 				for range csi.InstancesByNode(tx, id) {
 				}
 			})
 		}
-		l.start(ctx, "unaccounted", func(tx *ReadTx) { csi.Recovering(tx) })
-		l.start(ctx, "plugin p", func(tx *ReadTx) {
+		l.start(ctx, "unaccounted", func(tx *state.ReadTx) { csi.Recovering(tx) })
+		l.start(ctx, "plugin p", func(tx *state.ReadTx) {
 			for range csi.InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
 			}
 		})
-		l.start(ctx, "any plugin", func(tx *ReadTx) {
-			for range Plugins(tx, "") {
+		l.start(ctx, "any plugin", func(tx *state.ReadTx) {
+			for range state.Plugins(tx, "") {
 			}
 		})
 		if got := l.takeWoken(); got != "" {
@@ -103,15 +104,15 @@ func TestMissingRow_WakesOnlyItsReaders(t *testing.T) {
 		if got := l.takeWoken(); got != "instances of n08 node n08 plugin p" {
 			t.Errorf("the second node woke %s", got)
 		}
-		_ = s.Write(3, func(tx *WriteTx) error {
-			_ = NodeRegister(tx, aNodeWithPlugin("n09", "p"))
+		_ = s.Write(3, func(tx *state.WriteTx) error {
+			_ = state.NodeRegister(tx, aNodeWithPlugin("n09", "p"))
 			return structs.Errorf(structs.KindConflict, "no")
 		})
 		if got := l.takeWoken(); got != "" {
 			t.Errorf("an entry that was undone woke %s", got)
 		}
-		_ = s.Write(4, func(tx *WriteTx) error {
-			Recover(tx, New().Read(), 1)
+		_ = s.Write(4, func(tx *state.WriteTx) error {
+			state.Recover(tx, state.New().Read(), 1)
 			return nil
 		})
 		if got := l.takeWoken(); got != "unaccounted" {
