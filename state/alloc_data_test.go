@@ -13,22 +13,22 @@ import (
 func dataFixture(t *testing.T, edit func(*structs.Job)) *fixture {
 	w := newFixture(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
-		w.node(id)
+		w.Node(id)
 	}
 	j := aJob("web", structs.JobService)
 	j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
 	edit(j)
-	w.job(j)
-	w.alloc("a", "web", "n1")
+	w.Job(j)
+	w.Alloc("a", "web", "n1")
 	return w
 }
 
 // replace stops an allocation and places another one for it.
 func (w *fixture) replace(old, id, node string) {
-	w.t.Helper()
-	a := state.Alloc(w.s.Read(), old)
-	j := state.Job(w.s.Read(), a.Namespace, a.JobID)
-	p := w.plan(j)
+	w.T.Helper()
+	a := state.Alloc(w.Store.Read(), old)
+	j := state.Job(w.Store.Read(), a.Namespace, a.JobID)
+	p := w.Plan(j)
 	p.Stop = []*structs.PlanStop{{AllocID: old}}
 	p.Place = []*structs.Allocation{{
 		ID:                 id,
@@ -45,32 +45,32 @@ func (w *fixture) replace(old, id, node string) {
 
 // stopFor stops an allocation for a cause, before a successor has a place.
 func (w *fixture) stopFor(id string, cause structs.StopCause) {
-	w.t.Helper()
-	a := state.Alloc(w.s.Read(), id)
-	p := w.plan(state.Job(w.s.Read(), a.Namespace, a.JobID))
+	w.T.Helper()
+	a := state.Alloc(w.Store.Read(), id)
+	p := w.Plan(state.Job(w.Store.Read(), a.Namespace, a.JobID))
 	p.Stop = []*structs.PlanStop{{AllocID: id, Cause: cause}}
 	do(w, state.PlanApply, p)
 }
 
 // count changes the count of the job web, and runs it again if it was stopped.
 func (w *fixture) count(n int) {
-	w.t.Helper()
-	next := *state.Job(w.s.Read(), "default", "web")
+	w.T.Helper()
+	next := *state.Job(w.Store.Read(), "default", "web")
 	g := *next.TaskGroups[0]
 	g.Count = n
 	next.TaskGroups = []*structs.TaskGroup{&g}
 	next.Stop = false
-	w.job(&next)
+	w.Job(&next)
 }
 
 func (w *fixture) start(node, alloc string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.reportTask(node, alloc, structs.AllocRunning, &structs.TaskState{StartedAt: time.Unix(1, 0)})
 }
 
 // workDone reports that the task of an allocation has ended by itself.
 func (w *fixture) workDone(node, alloc string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.reportTask(node, alloc, structs.AllocComplete, &structs.TaskState{
 		State:  structs.TaskDead,
 		Events: []*structs.TaskEvent{{Type: structs.TaskEventTerminated}},
@@ -79,10 +79,10 @@ func (w *fixture) workDone(node, alloc string) {
 
 // reportTask reports the states of an allocation and of its task t.
 func (w *fixture) reportTask(node, alloc, status string, task *structs.TaskState) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID:           alloc,
 			ClientStatus: status,
@@ -108,39 +108,39 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		"one that has run": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
 			w.start("n2", "b")
-			w.client("n2", "b", structs.AllocFailed)
+			w.Client("n2", "b", structs.AllocFailed)
 		}, none},
 		"one that failed before it started, to be replaced": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			w.client("n2", "b", structs.AllocFailed)
+			w.Client("n2", "b", structs.AllocFailed)
 		}, ""},
 		"the replacement of that one": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			w.client("n2", "b", structs.AllocFailed)
+			w.Client("n2", "b", structs.AllocFailed)
 			w.replace("b", "c", "n3")
 		}, "c"},
 		"the replacement of that one, which runs": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			w.client("n2", "b", structs.AllocFailed)
+			w.Client("n2", "b", structs.AllocFailed)
 			w.replace("b", "c", "n3")
 			w.start("n3", "c")
 		}, none},
 		"one that was stopped for good": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			w.stop("b", "")
-			w.client("n2", "b", structs.AllocComplete)
+			w.Stop("b", "")
+			w.Client("n2", "b", structs.AllocComplete)
 		}, none},
-		"stopped without a replacement": {migrate, func(w *fixture) { w.stop("a", "") }, none},
-		"failed":                        {migrate, func(w *fixture) { w.client("n1", "a", structs.AllocFailed) }, ""},
+		"stopped without a replacement": {migrate, func(w *fixture) { w.Stop("a", "") }, none},
+		"failed":                        {migrate, func(w *fixture) { w.Client("n1", "a", structs.AllocFailed) }, ""},
 		"stopped to be placed again": {migrate, func(w *fixture) {
-			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
-			w.stop("a", "")
+			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.Now()})
+			w.Stop("a", "")
 		}, ""},
 		"stopped first for a newer version": {migrate, func(w *fixture) {
 			w.stopFor("a", structs.StopReplaced)
 		}, ""},
 		"stopped for good, in the words of a stop for a newer version": {migrate, func(w *fixture) {
-			p := w.plan(state.Job(w.s.Read(), "default", "web"))
+			p := w.Plan(state.Job(w.Store.Read(), "default", "web"))
 			p.Stop = []*structs.PlanStop{{
 				AllocID:     "a",
 				Description: "replaced by a newer version of the job",
@@ -148,7 +148,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			do(w, state.PlanApply, p)
 		}, none},
 		"stopped for a canary of a newer version": {migrate, func(w *fixture) {
-			w.alloc("b", "web", "n2")
+			w.Alloc("b", "web", "n2")
 			w.stopFor("a", structs.StopReplaced)
 		}, none},
 		"lost with its node, of a system job": {
@@ -159,15 +159,17 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
 			func(w *fixture) {
 				w.stopFor("a", structs.StopNodeDown)
-				w.alloc("b", "web", "n2")
+				w.Alloc("b", "web", "n2")
 			}, "",
 		},
 		"lost with a node that was deleted": {
 			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
 			func(w *fixture) {
 				w.stopFor("a", structs.StopNodeDown)
-				w.client("n1", "a", structs.AllocComplete)
-				do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
+				w.Client("n1", "a", structs.AllocComplete)
+				do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{
+					NodeIDs: []string{"n1"}, WriteOptions: w.Now(),
+				})
 			}, none,
 		},
 		"lost with its node, of a sysbatch job that has done its work": {
@@ -180,47 +182,47 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		"stopped to be placed again, of a batch job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
 			func(w *fixture) {
-				do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
-				w.stop("a", "")
+				do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.Now()})
+				w.Stop("a", "")
 			}, "",
 		},
 		"lost with its node, of a service": {migrate, func(w *fixture) {
 			w.stopFor("a", structs.StopNodeDown)
 		}, none},
 		"beyond the count": {migrate, func(w *fixture) {
-			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
-			w.stop("a", "")
+			do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.Now()})
+			w.Stop("a", "")
 			w.count(0)
 		}, none},
 		"failed before the count was lower for a while": {migrate, func(w *fixture) {
-			w.client("n1", "a", structs.AllocFailed)
+			w.Client("n1", "a", structs.AllocFailed)
 			w.count(0)
 			w.count(1)
 		}, none},
 		"failed before the job was stopped for a while": {migrate, func(w *fixture) {
-			w.client("n1", "a", structs.AllocFailed)
-			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+			w.Client("n1", "a", structs.AllocFailed)
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.Now()})
 			w.count(1)
 		}, none},
 		"replaced by one whose row is deleted": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
 			w.stopFor("a", structs.StopReplaced)
-			w.client("n2", "b", structs.AllocFailed)
-			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.now()})
+			w.Client("n2", "b", structs.AllocFailed)
+			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.Now()})
 		}, none},
 		"failed before another of its name": {migrate, func(w *fixture) {
-			w.client("n1", "a", structs.AllocFailed)
-			w.alloc("b", "web", "n2")
+			w.Client("n1", "a", structs.AllocFailed)
+			w.Alloc("b", "web", "n2")
 		}, none},
 		"a job that was stopped": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
-			w.stop("b", "")
-			w.client("n2", "b", structs.AllocComplete)
+			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.Now()})
+			w.Stop("b", "")
+			w.Client("n2", "b", structs.AllocComplete)
 		}, none},
 		"a batch job that is done": {
 			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
-			func(w *fixture) { w.client("n1", "a", structs.AllocComplete) }, none,
+			func(w *fixture) { w.Client("n1", "a", structs.AllocComplete) }, none,
 		},
 		"without sticky": {
 			edit(func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.Sticky = false }),
@@ -237,10 +239,10 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 	} {
 		w := dataFixture(t, c.job)
 		c.do(w)
-		if state.Node(w.s.Read(), "n1") != nil {
-			w.client("n1", "a", structs.AllocComplete)
+		if state.Node(w.Store.Read(), "n1") != nil {
+			w.Client("n1", "a", structs.AllocComplete)
 		}
-		waits := state.DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"}, 0)
+		waits := state.DataWaits(w.Store.Read(), "n1", []string{"a", "a", "b", "missing"}, 0)
 		by, awaited := waits["a"]
 		got := by
 		if !awaited {
@@ -249,7 +251,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		if got != c.want || len(waits) > 1 {
 			t.Errorf("%s: awaited by %q of %v, want %q", name, got, waits, c.want)
 		}
-		if others := state.DataWaits(w.s.Read(), "n2", []string{"a"}, 0); len(others) > 0 {
+		if others := state.DataWaits(w.Store.Read(), "n2", []string{"a"}, 0); len(others) > 0 {
 			t.Errorf("%s: another node learns of %v", name, others)
 		}
 	}
@@ -269,17 +271,17 @@ func TestDataAwaited_OfACanary(t *testing.T) {
 					DeploymentID: "d",
 					Status:       structs.DeploymentFailed,
 				},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 		}, false},
 	} {
 		w := dataFixture(t, func(*structs.Job) {})
 		w.deployment("d", "web", &structs.DeploymentState{DesiredTotal: 1, ProgressDeadline: time.Minute})
 		w.deployed("c", "web", "d", true)
-		w.client("n1", "c", structs.AllocFailed)
+		w.Client("n1", "c", structs.AllocFailed)
 		c.do(w)
-		a := state.Alloc(w.s.Read(), "c")
-		if _, awaited := state.DataAwaited(w.s.Read(), a); awaited != c.awaited {
+		a := state.Alloc(w.Store.Read(), "c")
+		if _, awaited := state.DataAwaited(w.Store.Read(), a); awaited != c.awaited {
 			t.Errorf("%s: awaited %v: %+v", name, awaited, a)
 		}
 	}
@@ -291,11 +293,11 @@ func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 	for i := range 2 * state.LongestDataChain {
 		next := fmt.Sprint("next", i)
 		w.replace(last, next, "n2")
-		w.client("n2", next, structs.AllocFailed)
+		w.Client("n2", next, structs.AllocFailed)
 		last = next
 	}
-	w.client("n1", "a", structs.AllocComplete)
-	if waits := state.DataWaits(w.s.Read(), "n1", []string{"a"}, 0); len(waits) != 1 {
+	w.Client("n1", "a", structs.AllocComplete)
+	if waits := state.DataWaits(w.Store.Read(), "n1", []string{"a"}, 0); len(waits) != 1 {
 		t.Errorf("got %v", waits)
 	}
 }
@@ -305,13 +307,13 @@ func TestDataAwaited_InAPerNodeJobCostsTheSameWithManyNodes(t *testing.T) {
 	cost := func(nodes int) float64 {
 		w := dataFixture(t, func(j *structs.Job) { j.Type = structs.JobSystem })
 		w.stopFor("a", structs.StopNodeDown)
-		w.client("n1", "a", structs.AllocComplete)
+		w.Client("n1", "a", structs.AllocComplete)
 		for i := range nodes {
 			id := fmt.Sprint("other", i)
-			w.node(id)
-			w.alloc(id, "web", id)
+			w.Node(id)
+			w.Alloc(id, "web", id)
 		}
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		a := state.Alloc(tx, "a")
 		return testing.AllocsPerRun(10, func() {
 			if _, awaited := state.DataAwaited(tx, a); !awaited {

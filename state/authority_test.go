@@ -43,7 +43,7 @@ func replacedAt(t *testing.T, b, c int64) *fixture {
 
 // trustedAt lists the IDs of the trusted authorities.
 func (w *fixture) trustedAt(now int64) (ids []string) {
-	for _, a := range trust.TrustedAuthorities(slices.Collect(trust.Authorities(w.s.Read())), now) {
+	for _, a := range trust.TrustedAuthorities(slices.Collect(trust.Authorities(w.Store.Read())), now) {
 		ids = append(ids, a.ID)
 	}
 	return ids
@@ -61,7 +61,7 @@ func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 			t.Errorf("at %d: %q are trusted; expected %q", now, got, want)
 		}
 	}
-	former := schema.Authorities.Get(w.s.Read(), "b")
+	former := schema.Authorities.Get(w.Store.Read(), "b")
 	if former.RetireTime != 20 || former.CrossPEM != "of b by a" {
 		t.Errorf("the former one is %+v", former)
 	}
@@ -69,7 +69,7 @@ func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 	next := anAuthority("d", "c")
 	next.Now = int64(trust.RenewWithin) + 10
 	do(w, trust.AuthoritySet, next)
-	if tx := w.s.Read(); schema.Authorities.Get(tx, "a") != nil || schema.Authorities.Get(tx, "b") == nil {
+	if tx := w.Store.Read(); schema.Authorities.Get(tx, "a") != nil || schema.Authorities.Get(tx, "b") == nil {
 		t.Error("expected that the next one deletes the rows that are not trusted, and no others")
 	}
 }
@@ -119,7 +119,7 @@ func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
 		if got := w.trustedAt(21); !slices.Equal(got, want) {
 			t.Errorf("without %s %q are trusted; expected %q", id, got, want)
 		}
-		if schema.Authorities.Get(w.s.Read(), "a") != nil {
+		if schema.Authorities.Get(w.Store.Read(), "a") != nil {
 			t.Errorf("without %s, the key of a is there", id)
 		}
 		wantKind(t, try(w, trust.AuthorityRemove, remove(id)), structs.KindNotFound)
@@ -150,11 +150,11 @@ func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 		"a later one of another cluster":  {other, replacedAt(t, 10, 20), []string{"c", "b", "a", "z"}},
 		"after a replacement, of another": {replacedAt(t, 10, 20), other, []string{"z", "c", "b", "a"}},
 	} {
-		restored := c.before.restored(c.archive.save())
+		restored := c.before.restored(c.archive.Save())
 		if got := restored.trustedAt(21); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q are trusted; expected %q", name, got, c.want)
 		}
-		if faults := state.Check(restored.s.Read()); len(faults) > 0 {
+		if faults := state.Check(restored.Store.Read()); len(faults) > 0 {
 			t.Errorf("%s: %v", name, faults)
 		}
 	}
@@ -171,13 +171,13 @@ func TestAuthorityRemove_DeletesTheJoinTokensThatNameIt(t *testing.T) {
 	for id, authority := range map[string]string{"of a": "a", "of b": "b", "of c": "c"} {
 		do(w, trust.JoinTokenPut, token(id, authority))
 	}
-	if got := len(trust.TokensOfAuthority(w.s.Read(), "b")); got != 2 {
+	if got := len(trust.TokensOfAuthority(w.Store.Read(), "b")); got != 2 {
 		t.Errorf("%d tokens name b or a; expected 2", got)
 	}
 
 	do(w, trust.AuthorityRemove, &cluster.AuthorityRemoveRequest{ID: "b"})
 	var left []string
-	for t := range trust.JoinTokens(w.s.Read()) {
+	for t := range trust.JoinTokens(w.Store.Read()) {
 		left = append(left, t.ID)
 	}
 	if !slices.Equal(left, []string{"of c"}) {

@@ -10,7 +10,7 @@ import (
 
 func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *cluster.AutopilotConfig { return state.AutopilotConfig(w.s.Read()) }
+	read := func() *cluster.AutopilotConfig { return state.AutopilotConfig(w.Store.Read()) }
 	request := func(index, minQuorum uint64, cas bool) *cluster.AutopilotConfigRequest {
 		c := cluster.DefaultAutopilotConfig()
 		c.MinQuorum = minQuorum
@@ -23,7 +23,7 @@ func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	wantKind(t, try(w, state.AutopilotConfigSet, request(3, 1, true)), structs.KindConflict)
 	do(w, state.AutopilotConfigSet, request(0, 1, true))
 	first := read()
-	if first.MinQuorum != 1 || first.CreateIndex != w.s.Index() {
+	if first.MinQuorum != 1 || first.CreateIndex != w.Store.Index() {
 		t.Errorf("got %+v", first)
 	}
 	wantKind(t, try(w, state.AutopilotConfigSet, request(0, 2, true)), structs.KindConflict)

@@ -292,7 +292,9 @@ func BenchmarkAllocUpdate(b *testing.B) {
 
 func (b *benchStore) report(u *structs.AllocClientUpdate) {
 	b.do(func(tx *state.WriteTx) error {
-		return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
+		return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{
+			Allocs: []*structs.AllocClientUpdate{u},
+		})
 	})
 }
 

@@ -141,15 +141,15 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			w := threeNodes(t, true)
-			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
-			if faults := state.Check(w.s.Read()); faults != nil {
+			w.Claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+			if faults := state.Check(w.Store.Read()); faults != nil {
 				t.Fatal(faults)
 			}
-			_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+			_ = w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 				violate(tx)
 				return nil
 			})
-			if faults := strings.Join(state.Check(w.s.Read()), "\n"); !strings.Contains(faults, says) {
+			if faults := strings.Join(state.Check(w.Store.Read()), "\n"); !strings.Contains(faults, says) {
 				t.Errorf("got faults %q, want %q", faults, says)
 			}
 		})
@@ -159,14 +159,14 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 // TestCheck_BoundsItsAnswer puts many faulty rows, and one with a long name.
 func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
-	_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+	_ = w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
 		for i := range schema.MostFaults + 6 {
 			schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
 		}
 		return nil
 	})
-	faults := state.Check(w.s.Read())
+	faults := state.Check(w.Store.Read())
 	if len(faults) != schema.MostFaults+1 || faults[schema.MostFaults] != "and 7 more" {
 		t.Errorf("got %d lines, the last is %q", len(faults), faults[len(faults)-1])
 	}

@@ -12,7 +12,7 @@ import (
 
 // accepted registers node n1 for an agent.
 func (w *fixture) accepted(agent *structs.AgentProof) {
-	w.t.Helper()
+	w.T.Helper()
 	n := aNode("n1")
 	n.HTTPAddr = "10.0.0.1:4646"
 	n.BootID = agent.BootID
@@ -21,7 +21,7 @@ func (w *fixture) accepted(agent *structs.AgentProof) {
 	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -34,7 +34,7 @@ func (w *fixture) claimAs(agent *structs.AgentProof, alloc string, guarded bool)
 		SecretID:     "secret-n1",
 		FromAgent:    structs.FromAgent{Agent: agent},
 		Claims:       []*structs.CSIClaim{c},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -48,19 +48,19 @@ func agentOf(boot, machine string, marks ...string) *structs.AgentProof {
 func TestClaims_OfAnotherAgentChangeNothing(t *testing.T) {
 	w := newFixture(t)
 	w.accepted(agentOf("b1", "machine:1", "m1"))
-	w.alloc("a1", "j", "n1")
-	w.alloc("a2", "j", "n1")
-	w.volume("v", "p")
+	w.Alloc("a1", "j", "n1")
+	w.Alloc("a2", "j", "n1")
+	w.Volume("v", "p")
 	own := agentOf("b1", "machine:1", "m2", "m1")
 	if err := w.claimAs(own, "a1", false); err != nil {
 		t.Fatal(err)
 	}
-	if mark := state.Node(w.s.Read(), "n1").Mark; mark != "m2" {
+	if mark := state.Node(w.Store.Read(), "n1").Mark; mark != "m2" {
 		t.Fatalf("the row has the mark %q, want that of the claim", mark)
 	}
 
 	rows := func() string {
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		return fmt.Sprintf("%+v %+v %+v", state.Node(tx, "n1"), csi.Claim(tx, "default", "v", "a1"),
 			csi.Claim(tx, "default", "v", "a2"))
 	}
@@ -122,17 +122,17 @@ func TestClaims_AreOfTheAgentThatRegisteredLast(t *testing.T) {
 			w := newFixture(t)
 			first := agentOf("b1", "machine:1", "m1")
 			w.accepted(first)
-			w.alloc("a1", "j", "n1")
-			w.volume("v", "p")
+			w.Alloc("a1", "j", "n1")
+			w.Volume("v", "p")
 			if c.purged {
-				w.stop("a1", structs.AllocComplete)
+				w.Stop("a1", structs.AllocComplete)
 				do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 				if err := w.claimAs(c.next, "a1", false); !structs.IsKind(err, structs.KindNotFound) {
 					t.Errorf("before the node has registered: %v", err)
 				}
 			}
 			w.accepted(c.next)
-			w.alloc("a2", "j", "n1")
+			w.Alloc("a2", "j", "n1")
 			if err := w.claimAs(c.next, "a2", false); err != nil {
 				t.Error(err)
 			}

@@ -43,8 +43,8 @@ func TestNoMultiWriter_IsTheWordOfAHealthyInstance(t *testing.T) {
 			[]instance{{"n1", half, true, false}, {"n2", half, true, false}}, "n1 n2"},
 	} {
 		w := newFixture(t)
-		w.node("n1")
-		w.node("n2")
+		w.Node("n1")
+		w.Node("n2")
 		for _, i := range c.instances {
 			row := anInstance("p", i.kind, i.healthy)
 			row.RequiresControllerPlugin = c.attaches
@@ -53,11 +53,11 @@ func TestNoMultiWriter_IsTheWordOfAHealthyInstance(t *testing.T) {
 			} else {
 				row.NodeInfo.MultiWriter = i.has
 			}
-			w.update(i.node, row)
+			w.Update(i.node, row)
 		}
 		var lacks []string
 		for node, name := range map[string]string{"": "any", "n1": "n1", "n2": "n2"} {
-			fault := csi.NoMultiWriter(w.s.Read(), "p", node)
+			fault := csi.NoMultiWriter(w.Store.Read(), "p", node)
 			if fault == "" {
 				continue
 			}

@@ -91,28 +91,28 @@ func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
 func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newFixture(rt)
-		w.node("n1", anInstance("p", structs.CSIKindNode, true))
-		w.volume("v", "p")
+		w.Node("n1", anInstance("p", structs.CSIKindNode, true))
+		w.Volume("v", "p")
 		access := rapid.SampledFrom([]structs.CSIAccessMode{snw, mnr, mnsw, mnmw, mnsw})
 		for i := range rapid.IntRange(1, 12).Draw(rt, "claims") {
 			id := fmt.Sprintf("a%d", (i*7)%13)
-			w.alloc(id, "j", "n1")
+			w.Alloc(id, "j", "n1")
 			c := aClaim("v", id, rapid.SampledFrom([]string{rd, wr}).Draw(rt, "mode"), access.Draw(rt, "access"))
 			_ = try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 				Claims:       []*structs.CSIClaim{c},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 			if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
-				all := csi.ClaimsByVolume(w.s.Read(), "default", "v")
+				all := csi.ClaimsByVolume(w.Store.Read(), "default", "v")
 				if len(all) > 0 {
 					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
 					do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 						Claims:       []structs.CSIClaimKey{k},
-						WriteOptions: w.now(),
+						WriteOptions: w.Now(),
 					})
 				}
 			}
-			tx := w.s.Read()
+			tx := w.Store.Read()
 			all := csi.ClaimsByVolume(tx, "default", "v")
 			reason := csi.Reasons(tx)
 			for _, c := range all[rapid.IntRange(0, len(all)).Draw(rt, "from"):] {

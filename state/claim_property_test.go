@@ -85,7 +85,7 @@ func (m *randomCluster) register() {
 	step(m, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          csi,
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
@@ -96,18 +96,18 @@ func (m *randomCluster) nodeStatus() {
 			pick(m, "node", someNodes),
 		},
 		Status:       pick(m, "status", []string{structs.NodeReady, structs.NodeDown}),
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
 func (m *randomCluster) place() {
-	j := state.Job(m.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(m.Store.Read(), structs.DefaultNamespace, "j")
 	if j == nil || m.flip("new version") {
 		spec := aJob("j", structs.JobService)
-		spec.Meta = map[string]string{"salt": fmt.Sprint(m.index)}
-		j = m.job(spec)
+		spec.Meta = map[string]string{"salt": fmt.Sprint(m.Index)}
+		j = m.Job(spec)
 	}
-	p := m.plan(j)
+	p := m.Plan(j)
 	p.Place = []*structs.Allocation{{
 		ID:         pick(m, "alloc", someAllocs),
 		Namespace:  j.Namespace,
@@ -120,11 +120,11 @@ func (m *randomCluster) place() {
 }
 
 func (m *randomCluster) stop() {
-	j := state.Job(m.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(m.Store.Read(), structs.DefaultNamespace, "j")
 	if j == nil {
 		return
 	}
-	p := m.plan(j)
+	p := m.Plan(j)
 	p.Stop = []*structs.PlanStop{{
 		AllocID:      pick(m, "alloc", someAllocs),
 		ClientStatus: pick(m, "lost", []string{"", structs.AllocLost}),
@@ -134,7 +134,7 @@ func (m *randomCluster) stop() {
 
 func (m *randomCluster) report() {
 	step(m, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID: pick(m, "alloc", someAllocs),
 			ClientStatus: pick(m, "status", []string{
@@ -165,32 +165,32 @@ func (m *randomCluster) put() {
 	}
 	step(m, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
 func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
 	if m.flip("undelete") {
-		step(m, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: m.Now()})
 	}
 	if m.flip("delete") {
-		step(m, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.Now()})
 		return
 	}
-	if v := csi.Volume(m.s.Read(), "default", id); v != nil && v.Marked() {
+	if v := csi.Volume(m.Store.Read(), "default", id); v != nil && v.Marked() {
 		step(m, csi.VolumeReclaim, &storage.VolumeReclaimRequest{
 			ID:           id,
 			RowIndex:     v.CreateIndex,
 			DeleteAt:     v.DeleteAt,
-			WriteOptions: m.now(),
+			WriteOptions: m.Now(),
 		})
 		return
 	}
 	step(m, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           id,
 		Force:        m.flip("force"),
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
@@ -209,7 +209,7 @@ func (m *randomCluster) volumeOutcome() {
 		ExternalID:      "ext-" + id,
 		Err:             m.maybeError(),
 		Final:           m.flip("final"),
-		WriteOptions:    m.now(),
+		WriteOptions:    m.Now(),
 		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand")),
 	})
 }
@@ -222,7 +222,7 @@ func (m *randomCluster) nodeExpanded() {
 		NodeID:       pick(m, "node", someNodes),
 		Bytes:        int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")),
 		Err:          m.maybeError(),
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
@@ -241,23 +241,23 @@ func (m *randomCluster) claims() {
 			AttachmentMode: k.AttachmentMode,
 		})
 	}
-	step(m, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
+	step(m, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.Now()})
 }
 
 func (m *randomCluster) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
-	before := csi.Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
+	before := csi.Claim(m.Store.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
 	forced := pick(m, "operator", []string{"", "forced"})
 	step(m, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Claims:       []structs.CSIClaimKey{k},
 		Operator:     forced,
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 	if forced == "" || before == nil ||
-		m.claimState(k.VolumeID, k.AllocID) != "" {
+		m.ClaimState(k.VolumeID, k.AllocID) != "" {
 		return
 	}
-	a := state.Alloc(m.s.Read(), k.AllocID)
+	a := state.Alloc(m.Store.Read(), k.AllocID)
 	if a != nil && !a.ClientTerminal() {
 		m.r.Fatalf("allocation %s lost volume %s by force and is %s", a.ID, k.VolumeID, a.ClientStatus)
 	}
@@ -269,7 +269,7 @@ func (m *randomCluster) attachmentOutcome() {
 		NodeID:       pick(m, "node", someNodes),
 		Op:           pick(m, "op", []string{"attach", "detach"}),
 		Err:          m.maybeError(),
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
@@ -277,9 +277,9 @@ func (m *randomCluster) reap() {
 	step(m, state.Reap, &structs.ReapRequest{
 		Allocs:       []string{pick(m, "alloc", someAllocs)},
 		Nodes:        []string{pick(m, "node", someNodes)},
-		Evals:        []string{fmt.Sprintf("eval-%d", m.index/2)},
+		Evals:        []string{fmt.Sprintf("eval-%d", m.Index/2)},
 		Jobs:         []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}},
-		WriteOptions: m.now(),
+		WriteOptions: m.Now(),
 	})
 }
 
@@ -290,7 +290,7 @@ func excludes(a, b *structs.CSIClaim) bool {
 
 // checkFairness compares every pair of claims in each queue.
 func (m *randomCluster) checkFairness() {
-	tx := m.s.Read()
+	tx := m.Store.Read()
 	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
 	for c := range state.Claims(tx, structs.AllNamespaces) {
 		now[c.Key()] = c
@@ -301,7 +301,7 @@ func (m *randomCluster) checkFairness() {
 			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID &&
 				excludes(o, c) {
 				was := m.before[o.Key()]
-				if c.GrantIndex == m.index && o.State == waiting &&
+				if c.GrantIndex == m.Index && o.State == waiting &&
 					csi.InQueueOrder(o, c) < 0 && was != nil {
 					m.r.Fatalf("allocation %s overtook %s in the queue of %s", c.AllocID, o.AllocID, c.VolumeID)
 				}
@@ -326,15 +326,15 @@ func (m *randomCluster) checkFairness() {
 // fill makes all that the steps compete for.
 func (m *randomCluster) fill() {
 	for _, id := range someNodes {
-		m.node(id, append(attaching(anInstance("attaching", structs.CSIKindNode, true),
+		m.Node(id, append(attaching(anInstance("attaching", structs.CSIKindNode, true),
 			anInstance("attaching", structs.CSIKindController, true)),
 			anInstance("plain", structs.CSIKindNode, true))...)
 	}
 	for n, id := range someVolume {
-		m.volume(id, somePlugin[min(n, 1)])
+		m.Volume(id, somePlugin[min(n, 1)])
 	}
 	for n, id := range someAllocs {
-		m.alloc(id, "j", someNodes[n%len(someNodes)])
+		m.Alloc(id, "j", someNodes[n%len(someNodes)])
 	}
 }
 

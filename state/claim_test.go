@@ -25,23 +25,6 @@ const (
 	granted = structs.ClaimGranted
 )
 
-// threeNodes returns a fixture with a plugin p on nodes n1..n3, a volume v of it, and allocations on each
-// node: a1, a2, a3 and b1, b2, b3.
-func threeNodes(t testing.TB, attach bool) *fixture {
-	w := newFixture(t)
-	for _, n := range []string{"1", "2", "3"} {
-		csi := []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)}
-		if attach {
-			csi = attaching(append(csi, anInstance("p", structs.CSIKindController, true))...)
-		}
-		w.node("n"+n, csi...)
-		w.alloc("a"+n, "j", "n"+n)
-		w.alloc("b"+n, "j", "n"+n)
-	}
-	w.volume("v", "p")
-	return w
-}
-
 func TestClaimQueue_GrantsInOrder(t *testing.T) {
 	type request struct {
 		alloc, mode string
@@ -104,19 +87,19 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 				cs = append(cs, aClaim("v", a.alloc, a.mode, a.access))
 			}
 			if together {
-				w.claim(cs...) // in one log entry: the queue has the order of the request
+				w.Claim(cs...) // in one log entry: the queue has the order of the request
 			} else {
 				for _, cl := range cs {
-					w.claim(cl)
+					w.Claim(cl)
 				}
 			}
 			for _, alloc := range c.release {
-				w.release("v", alloc)
+				w.Release("v", alloc)
 			}
 			letters := map[string]string{"": "-", waiting: "w", granted: "g"}
 			var got []string
 			for _, a := range c.requests {
-				got = append(got, a.alloc+":"+letters[w.claimState("v", a.alloc)])
+				got = append(got, a.alloc+":"+letters[w.ClaimState("v", a.alloc)])
 			}
 			if s := strings.Join(got, " "); s != c.want {
 				t.Errorf("%s (together %v): got %s, want %s", c.name, together, s, c.want)
@@ -129,24 +112,24 @@ func TestGrantIndex_GrowsWithEveryGrant(t *testing.T) {
 	w := threeNodes(t, false)
 	last := uint64(0)
 	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
-		w.claim(aClaim("v", alloc, wr, snw))
+		w.Claim(aClaim("v", alloc, wr, snw))
 	}
 	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
-		c := csi.Claim(w.s.Read(), "default", "v", alloc)
+		c := csi.Claim(w.Store.Read(), "default", "v", alloc)
 		if c.State != granted || c.GrantIndex <= last || c.GrantTime == 0 {
 			t.Fatalf("%s: %+v after %d", alloc, c, last)
 		}
 		last = c.GrantIndex
-		w.release("v", alloc)
+		w.Release("v", alloc)
 	}
 }
 
 func TestVolumeClaim_Rejects(t *testing.T) {
 	w := threeNodes(t, false)
-	w.alloc("ended", "j", "n1")
-	w.client("n1", "ended", structs.AllocComplete)
-	w.alloc("stopped", "j", "n1")
-	w.stop("stopped", "")
+	w.Alloc("ended", "j", "n1")
+	w.Client("n1", "ended", structs.AllocComplete)
+	w.Alloc("stopped", "j", "n1")
+	w.Stop("stopped", "")
 	v := aVolume("picky", "p")
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     mnr,
@@ -154,9 +137,9 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	}}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.claim(aClaim("v", "b1", wr, mnmw))
+	w.Claim(aClaim("v", "b1", wr, mnmw))
 	block := aClaim("picky", "a1", rd, mnr)
 	block.AttachmentMode = structs.CSIBlockDevice
 	other := aClaim("v", "a1", rd, mnr)
@@ -194,20 +177,20 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 					fine,
 					c.claim,
 				},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 			if c.node == "n2" { // the fine one is n3's: rejected first, in the same way
 				err = try(w, csi.VolumeClaim, &structs.CSIVolumeClaimRequest{
 					NodeID:       c.node,
 					Claims:       []*structs.CSIClaim{c.claim},
-					WriteOptions: w.now(),
+					WriteOptions: w.Now(),
 				})
 			}
 			wantKind(t, err, c.want)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got error %q, want %q", err, c.says)
 			}
-			if w.claimState("v", "a3") != "" {
+			if w.ClaimState("v", "a3") != "" {
 				t.Error("the other claim of the request was stored")
 			}
 		})
@@ -216,25 +199,25 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 
 func TestVolumeClaim_IsIdempotent(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
-	before := saved(t, w.s)
-	tx := w.s.Read()
-	w.claim(aClaim("v", "a1", wr, snw))
-	got := csi.Claim(w.s.Read(), "default", "v", "a1")
+	w.Claim(aClaim("v", "a1", wr, snw))
+	before := saved(t, w.Store)
+	tx := w.Store.Read()
+	w.Claim(aClaim("v", "a1", wr, snw))
+	got := csi.Claim(w.Store.Read(), "default", "v", "a1")
 	if got != csi.Claim(tx, "default", "v", "a1") {
 		t.Errorf("the row was put again: %+v", got)
 	}
-	if len(before) != len(saved(t, w.s)) {
+	if len(before) != len(saved(t, w.Store)) {
 		t.Error("rows were added")
 	}
 }
 
 func TestVolumeUnpublish_ReleasesOnlyClaimsOfTheNode(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a1", wr, snw))
 	err := try(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:       "n2",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Claims: []structs.CSIClaimKey{{
 			Namespace: "default",
 			VolumeID:  "v",
@@ -242,17 +225,17 @@ func TestVolumeUnpublish_ReleasesOnlyClaimsOfTheNode(t *testing.T) {
 		}},
 	})
 	wantKind(t, err, structs.KindDenied)
-	w.wantClaims("v", map[string]string{"a1": granted})
+	w.WantClaims("v", map[string]string{"a1": granted})
 }
 
 func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "a2", wr, mnmw))
+	w.Claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "a2", wr, mnmw))
 	unpublish := func(node, alloc string, turned ...string) {
 		req := &structs.CSIVolumeUnpublishRequest{
 			NodeID:       node,
 			Claims:       []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		}
 		for _, id := range turned {
 			req.TurnedReadOnly = append(req.TurnedReadOnly, structs.CSIClaimKey{VolumeID: "v", AllocID: id})
@@ -260,11 +243,11 @@ func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 		do(w, state.VolumeUnpublish, req)
 	}
 	unpublish("n1", "a1", "a2", "gone")
-	if v := csi.Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
+	if v := csi.Volume(w.Store.Read(), "default", "v"); v.TurnedReadOnly != nil {
 		t.Errorf("the claim of another node counts: %+v", v.TurnedReadOnly)
 	}
 	unpublish("n2", "a2", "a2")
-	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" ||
+	if v := w.MustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" ||
 		v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
 		t.Errorf("the note of the volume is %+v", v.TurnedReadOnly)
 	}
@@ -272,29 +255,29 @@ func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 
 func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 	for name, end := range map[string]func(w *fixture, alloc string){
-		"stopped by the scheduler": func(w *fixture, alloc string) { w.stop(alloc, "") },
-		"lost":                     func(w *fixture, alloc string) { w.stop(alloc, structs.AllocLost) },
+		"stopped by the scheduler": func(w *fixture, alloc string) { w.Stop(alloc, "") },
+		"lost":                     func(w *fixture, alloc string) { w.Stop(alloc, structs.AllocLost) },
 		"ended on its node": func(w *fixture, alloc string) {
-			w.client("n"+alloc[1:], alloc, structs.AllocFailed)
+			w.Client("n"+alloc[1:], alloc, structs.AllocFailed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := threeNodes(t, false)
-			w.claim(aClaim("v", "a1", rd, mnr))
-			w.claim(aClaim("v", "a2", wr, mnmw))
-			w.claim(aClaim("v", "a3", rd, mnr))
+			w.Claim(aClaim("v", "a1", rd, mnr))
+			w.Claim(aClaim("v", "a2", wr, mnmw))
+			w.Claim(aClaim("v", "a3", rd, mnr))
 			end(w, "a2")
-			w.wantClaims("v", map[string]string{
+			w.WantClaims("v", map[string]string{
 				"a1": granted,
 				"a2": "",
 				"a3": granted,
 			})
 			end(w, "a1")
-			w.wantClaims("v", map[string]string{"a1": granted})
-			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
-			w.wantClaims("v", map[string]string{"a1": granted})
-			w.release("v", "a1")
-			w.wantClaims("v", map[string]string{"a1": ""})
+			w.WantClaims("v", map[string]string{"a1": granted})
+			do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.Now()})
+			w.WantClaims("v", map[string]string{"a1": granted})
+			w.Release("v", "a1")
+			w.WantClaims("v", map[string]string{"a1": ""})
 		})
 	}
 }
@@ -306,51 +289,51 @@ func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 		v.State, v.ExternalID = structs.VolumeCreating, ""
 		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		w.claim(aClaim("new", "a1", wr, snw))
-		w.wantReason("new", "a1", "is being created")
+		w.Claim(aClaim("new", "a1", wr, snw))
+		w.WantReason("new", "a1", "is being created")
 		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			Err:          &structs.OperationError{Message: "pool is full"},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		w.wantReason("new", "a1", `failed once, with "pool is full"`)
+		w.WantReason("new", "a1", `failed once, with "pool is full"`)
 		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			ExternalID:   "x",
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		w.wantClaims("new", map[string]string{"a1": granted})
+		w.WantClaims("new", map[string]string{"a1": granted})
 	})
 	t.Run("the plugin to be known", func(t *testing.T) {
 		w := newFixture(t)
-		w.node("n1")
-		w.alloc("a1", "j", "n1")
-		w.volume("v", "p")
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.wantReason("v", "a1", "no instance of plugin p has been healthy yet")
-		w.update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
-		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
-		w.update("n1", attaching(anInstance("p", structs.CSIKindController, false))...)
-		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
-		w.update("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
-		w.wantClaims("v", map[string]string{"a1": granted})
-		if got := w.attachment("v", "n1"); got != structs.AttachmentAttaching {
+		w.Node("n1")
+		w.Alloc("a1", "j", "n1")
+		w.Volume("v", "p")
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.WantReason("v", "a1", "no instance of plugin p has been healthy yet")
+		w.Update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
+		w.WantReason("v", "a1", "no controller of plugin p has been healthy yet")
+		w.Update("n1", attaching(anInstance("p", structs.CSIKindController, false))...)
+		w.WantReason("v", "a1", "no controller of plugin p has been healthy yet")
+		w.Update("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
+		w.WantClaims("v", map[string]string{"a1": granted})
+		if got := w.Attachment("v", "n1"); got != structs.AttachmentAttaching {
 			t.Errorf("the attachment is %q", got)
 		}
 	})
 	t.Run("the node half to give the node's name", func(t *testing.T) {
 		w := newFixture(t)
-		w.node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
-		w.alloc("a1", "j", "n1")
-		w.volume("v", "p")
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.wantReason("v", "a1", "no node instance of plugin p yet")
-		w.update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
-		w.wantClaims("v", map[string]string{"a1": granted})
+		w.Node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
+		w.Alloc("a1", "j", "n1")
+		w.Volume("v", "p")
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.WantReason("v", "a1", "no node instance of plugin p yet")
+		w.Update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
+		w.WantClaims("v", map[string]string{"a1": granted})
 	})
 }
 
@@ -358,62 +341,62 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 	busy := &structs.OperationError{Message: "busy"}
 	t.Run("a volume moves from node to node", func(t *testing.T) {
 		w := threeNodes(t, true)
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.wantReason("v", "a1", "is being attached to node name-n1")
-		w.outcome("v", "n1", "attach", busy)
-		w.outcome("v", "n1", "attach", busy)
-		w.wantReason("v", "a1", `failed 2 times, last with "busy"`)
-		w.outcome("v", "n1", "attach", nil)
-		w.wantReason("v", "a1", "")
-		w.claim(aClaim("v", "a2", wr, snw))
-		w.wantReason("v", "a2", "allocation a1 (job j) on node name-n1 holds volume v")
-		w.release("v", "a1")
-		w.wantReason("v", "a2", "being detached from node name-n1")
-		w.outcome("v", "n1", "attach", nil) // too late, and ignored
-		w.outcome("v", "n1", "detach", busy)
-		w.wantReason("v", "a2", `failed once, with "busy"`)
-		w.outcome("v", "n1", "detach", nil)
-		w.wantClaims("v", map[string]string{"a2": granted})
-		if w.attachment("v", "n1") != "" || w.attachment("v", "n2") != structs.AttachmentAttaching {
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.WantReason("v", "a1", "is being attached to node name-n1")
+		w.Outcome("v", "n1", "attach", busy)
+		w.Outcome("v", "n1", "attach", busy)
+		w.WantReason("v", "a1", `failed 2 times, last with "busy"`)
+		w.Outcome("v", "n1", "attach", nil)
+		w.WantReason("v", "a1", "")
+		w.Claim(aClaim("v", "a2", wr, snw))
+		w.WantReason("v", "a2", "allocation a1 (job j) on node name-n1 holds volume v")
+		w.Release("v", "a1")
+		w.WantReason("v", "a2", "being detached from node name-n1")
+		w.Outcome("v", "n1", "attach", nil) // too late, and ignored
+		w.Outcome("v", "n1", "detach", busy)
+		w.WantReason("v", "a2", `failed once, with "busy"`)
+		w.Outcome("v", "n1", "detach", nil)
+		w.WantClaims("v", map[string]string{"a2": granted})
+		if w.Attachment("v", "n1") != "" || w.Attachment("v", "n2") != structs.AttachmentAttaching {
 			t.Error("the attachment is not on node n2")
 		}
 	})
 	t.Run("a node attaches once for all its allocations", func(t *testing.T) {
 		w := threeNodes(t, true)
-		w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "b1", wr, mnmw))
-		w.outcome("v", "n1", "attach", nil)
-		w.release("v", "a1")
-		if got := w.attachment("v", "n1"); got != structs.AttachmentAttached {
+		w.Claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "b1", wr, mnmw))
+		w.Outcome("v", "n1", "attach", nil)
+		w.Release("v", "a1")
+		if got := w.Attachment("v", "n1"); got != structs.AttachmentAttached {
 			t.Errorf("got %q while b1 uses it, want attached", got)
 		}
-		w.release("v", "b1")
-		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
+		w.Release("v", "b1")
+		if got := w.Attachment("v", "n1"); got != structs.AttachmentDetaching {
 			t.Errorf("got %q without users, want detaching", got)
 		}
-		w.claim(aClaim("v", "a1", wr, mnmw))
-		w.wantReason("v", "a1", "being detached") // not before the detach
-		w.claim(aClaim("v", "a2", wr, mnmw))
-		w.wantClaims("v", map[string]string{"a2": granted}) // another node does not wait for that
-		w.outcome("v", "n1", "detach", nil)
-		w.wantClaims("v", map[string]string{"a1": granted})
+		w.Claim(aClaim("v", "a1", wr, mnmw))
+		w.WantReason("v", "a1", "being detached") // not before the detach
+		w.Claim(aClaim("v", "a2", wr, mnmw))
+		w.WantClaims("v", map[string]string{"a2": granted}) // another node does not wait for that
+		w.Outcome("v", "n1", "detach", nil)
+		w.WantClaims("v", map[string]string{"a1": granted})
 	})
 	t.Run("what may have been attached is detached", func(t *testing.T) {
 		w := threeNodes(t, true)
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.release("v", "a1")
-		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.Release("v", "a1")
+		if got := w.Attachment("v", "n1"); got != structs.AttachmentDetaching {
 			t.Errorf("got %q, want detaching", got)
 		}
 	})
 	t.Run("other modes wait until the old ones are detached everywhere", func(t *testing.T) {
 		w := threeNodes(t, true)
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.outcome("v", "n1", "attach", nil)
-		w.claim(aClaim("v", "a2", wr, mnmw))
-		w.release("v", "a1")
-		w.wantReason("v", "a2", "being detached from node name-n1")
-		w.outcome("v", "n1", "detach", nil)
-		w.wantClaims("v", map[string]string{"a2": granted})
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.Outcome("v", "n1", "attach", nil)
+		w.Claim(aClaim("v", "a2", wr, mnmw))
+		w.Release("v", "a1")
+		w.WantReason("v", "a2", "being detached from node name-n1")
+		w.Outcome("v", "n1", "detach", nil)
+		w.WantClaims("v", map[string]string{"a2": granted})
 	})
 	t.Run("it carries all that a detach needs", func(t *testing.T) {
 		w := threeNodes(t, true)
@@ -421,10 +404,10 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		v.Secrets, v.Context = structs.Secrets{"k": "s"}, map[string]string{"c": "x"}
 		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		w.claim(aClaim("v", "a1", rd, mnr))
-		a := csi.Attachment(w.s.Read(), "default", "v", "n1")
+		w.Claim(aClaim("v", "a1", rd, mnr))
+		a := csi.Attachment(w.Store.Read(), "default", "v", "n1")
 		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" ||
 			a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
 			t.Errorf("the attachment is %+v", a)
@@ -434,27 +417,27 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 
 func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.claim(aClaim("v", "a2", wr, snw))
-	w.claim(aClaim("v", "a3", wr, snw))
-	w.wantReason("v", "a3", "holds volume v as single-node-writer, write; ahead in the queue: allocation a2")
-	w.stop("a1", "")
-	w.wantReason("v", "a2", "it is being stopped")
-	w.client("n1", "a1", structs.AllocComplete)
-	w.wantReason("v", "a2", "its node has not yet released the volume")
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a2", wr, snw))
+	w.Claim(aClaim("v", "a3", wr, snw))
+	w.WantReason("v", "a3", "holds volume v as single-node-writer, write; ahead in the queue: allocation a2")
+	w.Stop("a1", "")
+	w.WantReason("v", "a2", "it is being stopped")
+	w.Client("n1", "a1", structs.AllocComplete)
+	w.WantReason("v", "a2", "its node has not yet released the volume")
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeDown,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
-	w.wantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
-	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and a2 still waits
+	w.WantReason("v", "a2", "that node is down, so nothing is released until it is back")
+	w.WantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
+	w.WantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and a2 still waits
 }
 
 func TestClaimable_ExplainsARejection(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a1", wr, snw))
 	for _, c := range []struct {
 		name   string
 		claim  *structs.CSIClaim
@@ -468,20 +451,20 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		{"a missing volume", aClaim("x", "new", wr, snw), "", false, "does not exist"},
 		{"an impossible mode", aClaim("v", "new", wr, mnr), "a1", false, "is read-only"},
 	} {
-		ok, why := csi.Claimable(w.s.Read(), c.claim, func(id string) bool {
+		ok, why := csi.Claimable(w.Store.Read(), c.claim, func(id string) bool {
 			return id == c.ignore
 		})
 		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {
 			t.Errorf("%s: got %v, %q, want %v, %q", c.name, ok, why, c.ok, c.says)
 		}
 	}
-	w.claim(aClaim("v", "a2", wr, snw))
-	if ok, why := csi.Claimable(w.s.Read(), aClaim("v", "new", wr, snw),
+	w.Claim(aClaim("v", "a2", wr, snw))
+	if ok, why := csi.Claimable(w.Store.Read(), aClaim("v", "new", wr, snw),
 		func(id string) bool { return id == "a1" }); ok ||
 		!strings.Contains(why, "a2") {
 		t.Errorf("with a waiting claim: got %v, %q", ok, why)
 	}
-	if ok, _ := csi.Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {
+	if ok, _ := csi.Claimable(w.Store.Read(), aClaim("v", "new", wr, snw), nil); ok {
 		t.Error("a claim is possible although none is ignored")
 	}
 }

@@ -36,7 +36,7 @@ func TestClaimQueue_Transcripts(t *testing.T) {
 			kit.RunTranscript(t, path, *rewrite, func(s *kit.TranscriptStep) string {
 				if s.Name == "cluster" {
 					c = &claimQueue{threeNodes(t, s.Has("attaches"))}
-					c.alloc("c1", "j", "n1")
+					c.Alloc("c1", "j", "n1")
 					return ""
 				}
 				c.step(s)
@@ -68,31 +68,31 @@ func (c *claimQueue) step(s *kit.TranscriptStep) {
 	case "claim":
 		m, known := claimModes[s.Args[1]]
 		if !known {
-			c.t.Fatalf("line %d: there is no mode %s", s.Line, s.Args[1])
+			c.T.Fatalf("line %d: there is no mode %s", s.Line, s.Args[1])
 		}
-		c.claim(aClaim("v", subject, m.mode, m.access))
+		c.Claim(aClaim("v", subject, m.mode, m.access))
 	case "end":
-		c.client(node, subject, structs.AllocComplete)
+		c.Client(node, subject, structs.AllocComplete)
 	case "release":
-		c.release("v", subject)
+		c.Release("v", subject)
 	case "down":
 		do(c.fixture, state.NodeStatus, &structs.NodeStatusUpdate{
-			NodeIDs: []string{subject}, Status: structs.NodeDown, WriteOptions: c.now()})
+			NodeIDs: []string{subject}, Status: structs.NodeDown, WriteOptions: c.Now()})
 	case "up":
 		do(c.fixture, state.NodeStatus, &structs.NodeStatusUpdate{
-			NodeIDs: []string{subject}, Status: structs.NodeReady, WriteOptions: c.now()})
+			NodeIDs: []string{subject}, Status: structs.NodeReady, WriteOptions: c.Now()})
 	case "sick":
-		c.update(subject, anInstance("p", structs.CSIKindNode, false))
+		c.Update(subject, anInstance("p", structs.CSIKindNode, false))
 	case "attach", "detach":
-		c.outcome("v", subject, s.Name, nil)
+		c.Outcome("v", subject, s.Name, nil)
 	default:
-		c.t.Fatalf("line %d: there is no command %s", s.Line, s.Name)
+		c.T.Fatalf("line %d: there is no command %s", s.Line, s.Name)
 	}
 }
 
 // describe writes the claims in the order of the queue, and the attachments.
 func (c *claimQueue) describe() string {
-	tx := c.s.Read()
+	tx := c.Store.Read()
 	var out strings.Builder
 	reasons := csi.Reasons(tx)
 	for _, cl := range csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v") {

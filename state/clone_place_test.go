@@ -16,10 +16,10 @@ func zoneOf(node string) *structs.CSITopology {
 // A copy is made where its source is, as a volume from a snapshot.
 func TestLimitToSource_MakesACopyWhereItsSourceIs(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.Topologies = []*structs.CSITopology{zoneOf("n2")} })
+	w.MustPut(func(v *structs.CSIVolume) { v.Topologies = []*structs.CSITopology{zoneOf("n2")} })
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume("everywhere", "p")},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	for name, c := range map[string]struct {
 		source   string
@@ -40,7 +40,7 @@ func TestLimitToSource_MakesACopyWhereItsSourceIs(t *testing.T) {
 		if c.required != nil {
 			v.RequestedTopologies = &structs.CSITopologyRequest{Required: c.required}
 		}
-		err := csi.LimitToSource(w.s.Read(), v, nil)
+		err := csi.LimitToSource(w.Store.Read(), v, nil)
 		if c.fault != "" {
 			if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%s: %v", name, err)

@@ -16,9 +16,9 @@ import (
 
 // clusterTime sets the cluster time.
 func (w *fixture) clusterTime(now int64, jumps ...cluster.ClockJump) {
-	w.t.Helper()
+	w.T.Helper()
 	p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: now, Jumps: jumps}}
-	if old := clustertime.Of(w.s.Read()); old != nil {
+	if old := clustertime.Of(w.Store.Read()); old != nil {
 		p.RowIndex = old.ModifyIndex
 	}
 	do(w, clustertime.Put, p)
@@ -47,7 +47,7 @@ func TestCredentials_StayByAWallClockThatIsAhead(t *testing.T) {
 		do(w, trust.AuthoritySet, next)
 	}
 	kept := func() (rows []bool) {
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		return []bool{
 			schema.JoinTokens.Get(tx, "t") != nil,
 			trust.MachineCertificate(tx, cluster.JoinNode, "n1") != nil,
@@ -73,7 +73,7 @@ func TestClusterTimeSet_FollowsTheRow(t *testing.T) {
 	for _, index := range []uint64{0, 1, 1 << 40} {
 		do(w, clustertime.Put, &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 5}, RowIndex: index})
 	}
-	if got := clustertime.Of(w.s.Read()); got.Time != 7 {
+	if got := clustertime.Of(w.Store.Read()); got.Time != 7 {
 		t.Errorf("the time is %d, want 7", got.Time)
 	}
 }
@@ -84,11 +84,11 @@ func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
 	set := func(wrong ...cluster.WrongClock) (rows []cluster.WrongClock) {
 		t.Helper()
 		p := &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 1}, Wrong: wrong}
-		if old := clustertime.Of(w.s.Read()); old != nil {
+		if old := clustertime.Of(w.Store.Read()); old != nil {
 			p.RowIndex = old.ModifyIndex
 		}
 		do(w, clustertime.Put, p)
-		return clustertime.Wrong(w.s.Read())
+		return clustertime.Wrong(w.Store.Read())
 	}
 	wrong := func(id string, ahead time.Duration) cluster.WrongClock {
 		return cluster.WrongClock{ServerID: id, Server: id + ".global", Ahead: ahead}
@@ -104,7 +104,7 @@ func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
 	}
 	// of a former leader
 	do(w, clustertime.Put, &cluster.ClusterTimeRequest{Clock: cluster.ClusterTime{Time: 5}})
-	if got := clustertime.Wrong(w.s.Read()); len(got) != 2 {
+	if got := clustertime.Wrong(w.Store.Read()); len(got) != 2 {
 		t.Errorf("an entry that counts for nothing leaves %+v", got)
 	}
 	if got := set(wrong("b", time.Hour)); len(got) != 1 || got[0] != second[1] {
@@ -121,7 +121,7 @@ func TestPeriodicLaunch_BeginsByTheWallClock(t *testing.T) {
 	job.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: "@hourly"}
 	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: structs.WriteOptions{Now: 100}})
 	want := int64(8*time.Hour) + 100
-	if got := state.PeriodicLaunch(w.s.Read(), "default", "j"); got == nil || got.Launch != want {
+	if got := state.PeriodicLaunch(w.Store.Read(), "default", "j"); got == nil || got.Launch != want {
 		t.Errorf("the schedule begins with %+v, want %d", got, want)
 	}
 }
@@ -133,7 +133,7 @@ func TestVolumeDeregister_WaitsForACallThroughAJump(t *testing.T) {
 	for sent, waits := range map[int64]bool{50 * hour: false, 70*hour - 1: true} {
 		w := threeNodes(t, false)
 		w.clusterTime(100*hour, cluster.ClockJump{Since: 60 * hour, At: 70 * hour, By: 30 * time.Hour})
-		w.noteCall("", &structs.CSICall{NodeID: "n3", Op: "expand", Time: sent})
+		w.NoteCall("", &structs.CSICall{NodeID: "n3", Op: "expand", Time: sent})
 		err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID:           "v",
 			Settle:       time.Hour,

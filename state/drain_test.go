@@ -12,19 +12,19 @@ import (
 
 // drainNode starts a drain of node n1.
 func (w *fixture) drainNode(spec *structs.DrainSpec) *structs.Node {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.NodeDrain, &structs.NodeDrainRequest{
 		NodeID:       "n1",
 		DrainSpec:    spec,
 		Meta:         map[string]string{"message": "new disk"},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	return state.Node(w.s.Read(), "n1")
+	return state.Node(w.Store.Read(), "n1")
 }
 
 func TestNodeDrain_MakesTheNodeIneligible(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	n := w.drainNode(&structs.DrainSpec{Deadline: time.Hour})
 	started := n.DrainStrategy.StartedAt
 	if n.Ready() || !n.Drain || n.SchedulingEligibility != structs.NodeIneligible ||
@@ -42,18 +42,18 @@ func TestNodeDrain_MakesTheNodeIneligible(t *testing.T) {
 
 func TestNodeDrain_SurvivesARegistration(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	w.drainNode(&structs.DrainSpec{})
-	w.node("n1")
-	n := state.Node(w.s.Read(), "n1")
+	w.Node("n1")
+	n := state.Node(w.Store.Read(), "n1")
 	if n.DrainStrategy == nil || !n.Drain || n.LastDrain == nil {
 		t.Errorf("a registration ended the drain: %+v", n)
 	}
 	forged := aNode("n2")
 	forged.Drain = true
 	forged.DrainStrategy = &structs.DrainStrategy{}
-	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: forged, WriteOptions: w.now()})
-	if n := state.Node(w.s.Read(), "n2"); n.Drain || n.DrainStrategy != nil {
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: forged, WriteOptions: w.Now()})
+	if n := state.Node(w.Store.Read(), "n2"); n.Drain || n.DrainStrategy != nil {
 		t.Error("a node started its own drain")
 	}
 }
@@ -61,10 +61,10 @@ func TestNodeDrain_SurvivesARegistration(t *testing.T) {
 func TestNodeDrain_Cancel(t *testing.T) {
 	for _, eligible := range []bool{false, true} {
 		w := newFixture(t)
-		w.node("n1")
+		w.Node("n1")
 		w.drainNode(&structs.DrainSpec{})
-		do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
-		n := state.Node(w.s.Read(), "n1")
+		do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.Now()})
+		n := state.Node(w.Store.Read(), "n1")
 		if n.Drain || n.DrainStrategy != nil || n.Ready() != eligible ||
 			n.LastDrain.Status != structs.DrainCanceled || n.LastDrain.Meta["message"] != "new disk" {
 			t.Errorf("eligible %t: got %+v, %+v", eligible, n, n.LastDrain)
@@ -75,14 +75,14 @@ func TestNodeDrain_Cancel(t *testing.T) {
 // Clients of the dialect set MarkEligible also for a start, as long as the node is not to stay ineligible.
 func TestNodeDrain_StartsIneligible(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	do(w, state.NodeDrain, &structs.NodeDrainRequest{
 		NodeID:       "n1",
 		DrainSpec:    &structs.DrainSpec{},
 		MarkEligible: true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	n := state.Node(w.s.Read(), "n1")
+	n := state.Node(w.Store.Read(), "n1")
 	if !n.Drain || n.SchedulingEligibility != structs.NodeIneligible {
 		t.Errorf("got a drain %t, and a node that is %s", n.Drain, n.SchedulingEligibility)
 	}
@@ -90,7 +90,7 @@ func TestNodeDrain_StartsIneligible(t *testing.T) {
 
 func TestNodeDrain_Rejects(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	long := map[string]string{"message": string(make([]byte, structs.MaxDrainMeta))}
 	for name, req := range map[string]*structs.NodeDrainRequest{
 		"long notes":          {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, Meta: long},
@@ -109,14 +109,14 @@ func TestNodeDrain_Rejects(t *testing.T) {
 
 func TestNodeDrained_EndsOnlyTheDrainThatItNames(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	n := w.drainNode(&structs.DrainSpec{})
 	end := func(at time.Time) *structs.Node {
 		do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 			Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: at}, {NodeID: "gone"}},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		return state.Node(w.s.Read(), "n1")
+		return state.Node(w.Store.Read(), "n1")
 	}
 	if end(n.DrainStrategy.StartedAt.Add(-time.Second)).DrainStrategy == nil {
 		t.Error("the end of an earlier drain ended this one")
@@ -129,21 +129,21 @@ func TestNodeDrained_EndsOnlyTheDrainThatItNames(t *testing.T) {
 
 func TestAllocsMigrate_EvaluatesEachJobOnce(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.job(aJob("web", structs.JobService))
-	w.alloc("a1", "web", "n1")
-	w.alloc("a2", "web", "n1")
-	w.alloc("a3", "web", "n1")
-	w.stop("a3", structs.AllocComplete)
+	w.Node("n1")
+	w.Job(aJob("web", structs.JobService))
+	w.Alloc("a1", "web", "n1")
+	w.Alloc("a2", "web", "n1")
+	w.Alloc("a3", "web", "n1")
+	w.Stop("a3", structs.AllocComplete)
 	before := len(w.evaluated())
 	do(w, state.AllocsMigrate, &structs.AllocsMigrateRequest{
 		AllocIDs: []string{"a1", "a2", "a3", "gone"},
 		Events: map[string][]*structs.NodeEvent{
 			"n1": {{Message: "forced", Subsystem: state.DrainSubsystem}},
 		},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	if !state.Alloc(tx, "a1").Migrate || !state.Alloc(tx, "a2").Migrate || state.Alloc(tx, "a3").Migrate {
 		t.Error("the wrong allocations move")
 	}
@@ -159,19 +159,19 @@ func TestAllocsMigrate_EvaluatesEachJobOnce(t *testing.T) {
 // A plugin serves until its call has an outcome: a controller elsewhere does not repeat it.
 func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.update("n1", attachingHalves("p")...)
-	if n, first := state.HeldVolumes(w.s.Read(), "n3"); n != 0 {
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Update("n1", attachingHalves("p")...)
+	if n, first := state.HeldVolumes(w.Store.Read(), "n3"); n != 0 {
 		t.Errorf("before the call n3 holds %d: %s", n, first)
 	}
 	do(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Call:         &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1},
-		WriteOptions: w.now(),
-		RowIndex:     csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
+		WriteOptions: w.Now(),
+		RowIndex:     csi.Attachment(w.Store.Read(), "default", "v", "n1").CreateIndex,
 	})
-	n, first := state.HeldVolumes(w.s.Read(), "n3")
+	n, first := state.HeldVolumes(w.Store.Read(), "n3")
 	if n != 1 || !strings.Contains(first, "in a call of the controller there, the attach") {
 		t.Errorf("n3 holds %d: %s", n, first)
 	}
@@ -180,17 +180,17 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 // A node has a volume until it is detached: the plugin on the node may be its own controller.
 func TestHeldVolumes_CountsWhatIsAttached(t *testing.T) {
 	w := threeNodes(t, true)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
 	check := func(when string, count int, text string) {
 		t.Helper()
-		if n, first := state.HeldVolumes(w.s.Read(), "n1"); n != count || !strings.Contains(first, text) {
+		if n, first := state.HeldVolumes(w.Store.Read(), "n1"); n != count || !strings.Contains(first, text) {
 			t.Errorf("%s n1 holds %d: %q, want %d: %q", when, n, first, count, text)
 		}
 	}
 	check("with a claim", 1, "claimed by allocation a1")
-	w.release("v", "a1")
+	w.Release("v", "a1")
 	check("without the claim", 1, "volume v of namespace default is attached")
-	w.outcome("v", "n1", "detach", nil)
+	w.Outcome("v", "n1", "detach", nil)
 	check("after the detach", 0, "")
 }

@@ -13,11 +13,11 @@ func inEpoch(epoch uint64) structs.NodeEpoch { return structs.NodeEpoch{Epoch: e
 // A call that a node sent before its loss may arrive after its return. Others may have its work by then.
 func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	early := w.epoch("n1")
-	w.status(structs.NodeDown, "n1")
-	w.status(structs.NodeReady, "n1")
-	now := w.epoch("n1")
+	w.Node("n1")
+	early := w.Epoch("n1")
+	w.Status(structs.NodeDown, "n1")
+	w.Status(structs.NodeReady, "n1")
+	now := w.Epoch("n1")
 
 	const secret = "secret-n1"
 	calls := map[string]func(epoch uint64) error{
@@ -64,8 +64,8 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 // Until it is back, a node that is down may report: nothing of it is new to others.
 func TestEpoch_ALostNodeMayReport(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	epoch := w.epoch("n1")
-	w.status(structs.NodeDown, "n1")
+	w.Node("n1")
+	epoch := w.Epoch("n1")
+	w.Status(structs.NodeDown, "n1")
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: inEpoch(epoch)})
 }

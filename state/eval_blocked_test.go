@@ -113,12 +113,12 @@ func pendingOf(tx *state.ReadTx) (n int) {
 // found capacity.
 func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("runs", "r", "n1")
+	w.Node("n1")
+	w.Alloc("runs", "r", "n1")
 	put := func(id, status string, snapshot uint64) {
 		t.Helper()
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 			Evals: []*structs.Evaluation{{
 				ID:            id,
 				JobID:         id,
@@ -132,28 +132,28 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	states := func(want ...string) {
 		t.Helper()
 		for i, s := range want {
-			w.wantEval(fmt.Sprint("e", i), s)
+			w.WantEval(fmt.Sprint("e", i), s)
 		}
 	}
 	for i := range 4 {
-		put(fmt.Sprint("e", i), structs.EvalBlocked, w.index)
+		put(fmt.Sprint("e", i), structs.EvalBlocked, w.Index)
 	}
 	const blocked, pending, complete, cancelled = structs.EvalBlocked, structs.EvalPending, structs.EvalComplete,
 		structs.EvalCancelled
-	w.client("n1", "runs", structs.AllocComplete)
+	w.Client("n1", "runs", structs.AllocComplete)
 	states(pending, blocked, blocked, blocked)
-	put("e0", complete, w.index)
+	put("e0", complete, w.Index)
 	states(complete, pending, blocked, blocked)
-	before := w.index
-	put("e1", blocked, w.index)
+	before := w.Index
+	put("e1", blocked, w.Index)
 	states(complete, blocked, blocked, blocked) // the head found no capacity, and the others would find none
 	put("e1", blocked, before-2)                // processed before the capacity was freed
 	states(complete, pending, blocked, blocked)
 	put("e1", cancelled, 0) // the next one has missed the unblock and shows it
 	states(complete, cancelled, pending, blocked)
-	put("e2", blocked, w.index)
-	w.alloc("again", "r", "n1")
-	w.client("n1", "again", structs.AllocComplete)
+	put("e2", blocked, w.Index)
+	w.Alloc("again", "r", "n1")
+	w.Client("n1", "again", structs.AllocComplete)
 	states(complete, cancelled, pending, blocked)
 }
 
@@ -165,51 +165,51 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 		w := newFixture(t)
 		for i := range queues {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 				Evals: []*structs.Evaluation{{
 					ID:            fmt.Sprint("e", i),
 					JobID:         fmt.Sprint("e", i),
 					Priority:      i % 5,
 					Status:        structs.EvalBlocked,
 					BlockedOn:     []string{structs.WakeCapacity},
-					SnapshotIndex: w.index,
+					SnapshotIndex: w.Index,
 				}},
 			})
 		}
-		w.node("n0")
-		if n := pendingOf(w.s.Read()); n != unblock.QueuesAtOnce {
+		w.Node("n0")
+		if n := pendingOf(w.Store.Read()); n != unblock.QueuesAtOnce {
 			t.Errorf("%d evaluations are pending at once, want %d", n, unblock.QueuesAtOnce)
 		}
-		for e := range state.ReadyEvals(w.s.Read()) {
+		for e := range state.ReadyEvals(w.Store.Read()) {
 			if e.Priority != 4 {
 				t.Errorf("%s of priority %d is pending before those of priority 4", e.ID, e.Priority)
 			}
 		}
 		entries := 0
-		for ; unblock.Due(w.s.Read()) && entries < 1000; entries++ {
-			before := pendingOf(w.s.Read())
-			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
-			if n := pendingOf(w.s.Read()) - before; n > most {
+		for ; unblock.Due(w.Store.Read()) && entries < 1000; entries++ {
+			before := pendingOf(w.Store.Read())
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.Now()})
+			if n := pendingOf(w.Store.Read()) - before; n > most {
 				t.Fatalf("an entry unblocks %d queues, want at most %d", n, most)
 			}
 			if again > 0 && entries < 3*queues && entries%again == 0 {
 				// The unblocked evaluations find nothing and block again. Then capacity is freed again.
-				for e := range state.ReadyEvals(w.s.Read()) {
+				for e := range state.ReadyEvals(w.Store.Read()) {
 					e = e.Copy()
-					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.index
+					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.Index
 					do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-						WriteOptions: w.now(),
+						WriteOptions: w.Now(),
 						Evals:        []*structs.Evaluation{e},
 					})
 				}
-				w.node(fmt.Sprint("n", entries+1))
+				w.Node(fmt.Sprint("n", entries+1))
 			}
 		}
 		tried := map[string]bool{}
-		for e := range state.EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
+		for e := range state.EvalsByStatus(w.Store.Read(), structs.EvalBlocked) {
 			tried[e.ID] = e.ModifyIndex > queues+11
 		}
-		for e := range state.ReadyEvals(w.s.Read()) {
+		for e := range state.ReadyEvals(w.Store.Read()) {
 			tried[e.ID] = true
 		}
 		for id, ok := range tried {
@@ -231,7 +231,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			structs.WakeCapacity, structs.WakePlugin("p"),
 			structs.WakeVolume("default", "v"),
 		}), 1, 3, rapid.ID[string])
-		w.node("n")
+		w.Node("n")
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := fmt.Sprint("e", rapid.IntRange(0, 30).Draw(t, "eval"))
 			switch rapid.SampledFrom([]string{
@@ -240,7 +240,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			}).Draw(t, "step") {
 			case "block":
 				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-					WriteOptions: w.now(),
+					WriteOptions: w.Now(),
 					Evals: []*structs.Evaluation{{
 						ID:            id,
 						JobID:         id,
@@ -248,12 +248,12 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 						Priority:      rapid.IntRange(0, 2).Draw(t, "priority"),
 						Shape:         rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
 						BlockedOn:     keys.Draw(t, "on"),
-						SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago")),
+						SnapshotIndex: w.Index - uint64(rapid.IntRange(0, 3).Draw(t, "ago")),
 					}},
 				})
 			case "end":
 				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-					WriteOptions: w.now(),
+					WriteOptions: w.Now(),
 					Evals: []*structs.Evaluation{{
 						ID:     id,
 						JobID:  id,
@@ -261,30 +261,30 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 					}},
 				})
 			case "capacity":
-				w.node(fmt.Sprint("n", w.index))
+				w.Node(fmt.Sprint("n", w.Index))
 			case "plugin":
-				w.update("n", anInstance("p", structs.CSIKindNode, rapid.Bool().Draw(t, "healthy")))
+				w.Update("n", anInstance("p", structs.CSIKindNode, rapid.Bool().Draw(t, "healthy")))
 			case "volume":
 				v := aVolume("v", "p")
-				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
+				v.Context = map[string]string{"x": fmt.Sprint(w.Index)}
 				_ = try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 					Volumes:      []*structs.CSIVolume{v},
-					WriteOptions: w.now(),
+					WriteOptions: w.Now(),
 				})
 			case "quietly":
-				_ = try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				_ = try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
 			case "forget":
 				_ = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-					ID: "v", WriteOptions: w.now(),
+					ID: "v", WriteOptions: w.Now(),
 				})
 			case "on":
 				do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 					Wake:         rapid.IntRange(1, 9).Draw(t, "most"),
-					WriteOptions: w.now(),
+					WriteOptions: w.Now(),
 				})
 			}
 		}
-		for n := 0; unblock.Due(w.s.Read()); n++ {
+		for n := 0; unblock.Due(w.Store.Read()); n++ {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
 			if n > 1000 {
 				t.Fatal("the unblock does not end")
@@ -299,19 +299,19 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	const queues = 40
 	w := newFixture(t)
 	for i := range queues {
-		w.blocked(fmt.Sprint("j", i), structs.WakeCapacity)
+		w.Blocked(fmt.Sprint("j", i), structs.WakeCapacity)
 	}
-	w.node("n")
+	w.Node("n")
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	var saved bytes.Buffer
-	must(t, w.s.Save(&saved))
-	w.s = state.New()
-	must(t, w.s.Load(&saved))
-	w.check()
-	for n := 0; unblock.Due(w.s.Read()) && n < queues; n++ {
+	must(t, w.Store.Save(&saved))
+	w.Store = state.New()
+	must(t, w.Store.Load(&saved))
+	w.Check()
+	for n := 0; unblock.Due(w.Store.Read()) && n < queues; n++ {
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
-	if n := pendingOf(w.s.Read()); n != queues {
+	if n := pendingOf(w.Store.Read()); n != queues {
 		t.Errorf("%d of %d evaluations are pending", n, queues)
 	}
 }

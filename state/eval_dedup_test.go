@@ -63,9 +63,9 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 		for _, way := range []string{"plan", "given up"} {
 			t.Run(kind+" "+way, func(t *testing.T) {
 				w := newFixture(t)
-				w.node("n1")
-				j := w.job(aJob("j", kind))
-				p := w.plan(j)
+				w.Node("n1")
+				j := w.Job(aJob("j", kind))
+				p := w.Plan(j)
 				p.Place = []*structs.Allocation{{
 					ID:        "a",
 					JobID:     "j",
@@ -77,7 +77,7 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 					do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 						NodeID:       "n1",
 						Eligibility:  to,
-						WriteOptions: w.now(),
+						WriteOptions: w.Now(),
 					})
 				}
 				finish := func(e *structs.Evaluation) {
@@ -87,36 +87,37 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 						do(w, state.PlanApply, &structs.Plan{
 							Eval:           e,
 							JobModifyIndex: j.JobModifyIndex,
-							WriteOptions:   w.now(),
+							WriteOptions:   w.Now(),
 						})
 					} else {
 						e.Status = structs.EvalFailed
 						do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 							Evals:        []*structs.Evaluation{e},
-							WriteOptions: w.now(),
+							WriteOptions: w.Now(),
 						})
 					}
 				}
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
-				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
+				if got := pendingNodes(w.Store.Read(), "j"); len(got) != 1 {
 					t.Fatalf("got pending evaluations %q, want one", got)
 				}
 				var taken *structs.Evaluation
-				for e := range state.ReadyEvals(w.s.Read()) {
+				for e := range state.ReadyEvals(w.Store.Read()) {
 					taken = e
 				}
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
 				finish(taken)
-				if e := state.Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
+				e := state.Eval(w.Store.Read(), taken.ID)
+				if e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
 					t.Errorf("the evaluation is %s, %q, want pending", e.Status, e.StatusDescription)
 				}
-				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
+				if got := pendingNodes(w.Store.Read(), "j"); len(got) != 1 {
 					t.Errorf("got pending evaluations %q", got)
 				}
-				finish(state.Eval(w.s.Read(), taken.ID))
-				if got := pendingNodes(w.s.Read(), "j"); len(got) != 0 {
+				finish(state.Eval(w.Store.Read(), taken.ID))
+				if got := pendingNodes(w.Store.Read(), "j"); len(got) != 0 {
 					t.Errorf("got pending evaluations %q", got)
 				}
 			})
@@ -128,30 +129,30 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 	for _, processed := range []bool{false, true} {
 		w := newFixture(t)
-		w.job(aJob("csi", structs.JobSystem))
-		w.node("n1")
-		w.alloc("a", "once", "n1")
+		w.Job(aJob("csi", structs.JobSystem))
+		w.Node("n1")
+		w.Alloc("a", "once", "n1")
 		for i := range 200 {
 			do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 				NodeID:       "n1",
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 				Eligibility:  []string{structs.NodeIneligible, structs.NodeEligible}[i%2],
 			})
-			for e := range state.ReadyEvals(w.s.Read()) {
+			for e := range state.ReadyEvals(w.Store.Read()) {
 				e = e.Copy()
 				if processed {
 					e.Status = structs.EvalComplete
-					j := state.Job(w.s.Read(), e.Namespace, e.JobID)
+					j := state.Job(w.Store.Read(), e.Namespace, e.JobID)
 					do(w, state.PlanApply, &structs.Plan{
 						Eval:           e,
 						JobModifyIndex: j.JobModifyIndex,
-						WriteOptions:   w.now(),
+						WriteOptions:   w.Now(),
 					})
 				}
 			}
 		}
 		n := 0
-		for range state.Evals(w.s.Read(), "*", "") {
+		for range state.Evals(w.Store.Read(), "*", "") {
 			n++
 		}
 		if n > 8 {
@@ -164,29 +165,29 @@ func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 // keys of the other nodes.
 func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.node("n2")
-	j := w.job(aJob("csi", structs.JobSystem))
-	old := w.index
+	w.Node("n1")
+	w.Node("n2")
+	j := w.Job(aJob("csi", structs.JobSystem))
+	old := w.Index
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Evals: []*structs.Evaluation{{
 			ID:                "b",
 			JobID:             "csi",
 			Type:              structs.JobSystem,
 			Status:            structs.EvalBlocked,
 			BlockedOn:         []string{structs.WakePlugin("p"), structs.WakeCapacity},
-			SnapshotIndex:     w.index,
+			SnapshotIndex:     w.Index,
 			QueuedAllocations: map[string]int{"g": 3, "h": 1},
 			FailedTGAllocs:    map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}},
 		}},
 	})
-	p := w.plan(j)
+	p := w.Plan(j)
 	p.Eval.NodeID = "n2"
 	do(w, state.PlanApply, p)
-	w.wantEval("b", structs.EvalBlocked)
+	w.WantEval("b", structs.EvalBlocked)
 
-	p = w.plan(j)
+	p = w.Plan(j)
 	p.Eval.NodeID = "n2"
 	p.Blocked = &structs.Evaluation{
 		ID:                "b",
@@ -194,13 +195,13 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 		Type:              structs.JobSystem,
 		Status:            structs.EvalBlocked,
 		BlockedOn:         []string{structs.WakeVolume("default", "v")},
-		SnapshotIndex:     w.index,
+		SnapshotIndex:     w.Index,
 		QueuedAllocations: map[string]int{"g": 1},
 		FailedTGAllocs:    map[string]*structs.AllocMetric{"g": {}},
 		Shape:             "x",
 	}
 	do(w, state.PlanApply, p)
-	e := state.Eval(w.s.Read(), "b")
+	e := state.Eval(w.Store.Read(), "b")
 	if want := []string{
 		structs.WakeCapacity, structs.WakePlugin("p"),
 		structs.WakeVolume("default", "v"),
@@ -212,22 +213,22 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 		len(e.FailedTGAllocs) != 2 || e.Shape != "" {
 		t.Errorf("the evaluation is %+v", e)
 	}
-	q := state.JobSummary(w.s.Read(), j).Summary["g"].Queued
+	q := state.JobSummary(w.Store.Read(), j).Summary["g"].Queued
 	if q != 3 {
 		t.Errorf("%d allocations are queued, want 3", q)
 	}
-	w.update("n1", anInstance("p", structs.CSIKindNode, true))
-	w.wantEval("b", structs.EvalPending)
-	p = w.plan(j) // of all nodes
+	w.Update("n1", anInstance("p", structs.CSIKindNode, true))
+	w.WantEval("b", structs.EvalPending)
+	p = w.Plan(j) // of all nodes
 	do(w, state.PlanApply, p)
 }
 
 // TestEvals_StayWhileTheirAllocationsDo checks that an evaluation has ended only without allocations.
 func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	j := w.job(aJob("j", structs.JobService))
-	p := w.plan(j)
+	w.Node("n1")
+	j := w.Job(aJob("j", structs.JobService))
+	p := w.Plan(j)
 	p.Place = []*structs.Allocation{{
 		ID:        "a",
 		JobID:     "j",
@@ -236,7 +237,7 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 	}}
 	do(w, state.PlanApply, p)
 	ended := func() bool {
-		for e := range state.EndedEvals(w.s.Read()) {
+		for e := range state.EndedEvals(w.Store.Read()) {
 			if e.ID == p.Eval.ID {
 				return true
 			}
@@ -246,7 +247,7 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 	if ended() {
 		t.Error("the evaluation counts as ended, but its allocation runs")
 	}
-	w.client("n1", "a", structs.AllocComplete)
+	w.Client("n1", "a", structs.AllocComplete)
 	if ended() {
 		t.Error("the evaluation counts as ended, but its allocation has a row")
 	}
@@ -259,11 +260,11 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 // TestBlockedEvals_OfManyNodesWaitForCapacity bounds the unblock keys of a job for any number of full nodes.
 func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
 	w := newFixture(t)
-	j := w.job(aJob("csi", structs.JobSystem))
+	j := w.Job(aJob("csi", structs.JobSystem))
 	for i := range structs.ManyNodes + 1 {
 		id := fmt.Sprint("n", i)
-		w.node(id)
-		p := w.plan(j)
+		w.Node(id)
+		p := w.Plan(j)
 		p.Eval.NodeID = id
 		p.Blocked = &structs.Evaluation{
 			ID:            fmt.Sprint("b", i),
@@ -271,21 +272,21 @@ func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
 			Type:          structs.JobSystem,
 			Status:        structs.EvalBlocked,
 			BlockedOn:     []string{structs.WakeNode(id)},
-			SnapshotIndex: w.index,
+			SnapshotIndex: w.Index,
 		}
 		do(w, state.PlanApply, p)
 		want := min(i+1, structs.ManyNodes)
 		if i >= structs.ManyNodes {
 			want = 1
 		}
-		if e := state.BlockedEval(w.s.Read(), "default", "csi"); e == nil ||
+		if e := state.BlockedEval(w.Store.Read(), "default", "csi"); e == nil ||
 			len(e.BlockedOn) != want ||
 			(want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
 			t.Fatalf("after %d nodes: %+v", i+1, e)
 		}
 	}
-	blocked := state.BlockedEval(w.s.Read(), "default", "csi").ID
-	w.alloc("a", "other", "n3")
-	w.client("n3", "a", structs.AllocComplete)
-	w.wantEval(blocked, structs.EvalPending)
+	blocked := state.BlockedEval(w.Store.Read(), "default", "csi").ID
+	w.Alloc("a", "other", "n3")
+	w.Client("n3", "a", structs.AllocComplete)
+	w.WantEval(blocked, structs.EvalPending)
 }

@@ -19,50 +19,50 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 		do       func(*fixture)
 		unblocks bool
 	}{
-		{"a claim is released", volume, func(w *fixture) { w.release("v", "a1") }, true},
-		{"a waiting claim is released", volume, func(w *fixture) { w.release("v", "a2") }, true},
-		{"a claim is made", volume, func(w *fixture) { w.claim(aClaim("v", "a3", wr, snw)) }, false},
-		{"a claim of another volume is released", volume, func(w *fixture) { w.release("other", "a1") }, false},
+		{"a claim is released", volume, func(w *fixture) { w.Release("v", "a1") }, true},
+		{"a waiting claim is released", volume, func(w *fixture) { w.Release("v", "a2") }, true},
+		{"a claim is made", volume, func(w *fixture) { w.Claim(aClaim("v", "a3", wr, snw)) }, false},
+		{"a claim of another volume is released", volume, func(w *fixture) { w.Release("other", "a1") }, false},
 		{"the volume changes", volume,
 			func(w *fixture) {
-				w.mustPut(func(v *structs.CSIVolume) {
+				w.MustPut(func(v *structs.CSIVolume) {
 					v.Context = map[string]string{"x": "y"}
 				})
 			},
 			true},
-		{"the volume is put without changes", volume, func(w *fixture) { w.mustPut() }, false},
-		{"a volume appears", structs.WakeVolume("default", "new"), func(w *fixture) { w.volume("new", "p") }, true},
+		{"the volume is put without changes", volume, func(w *fixture) { w.MustPut() }, false},
+		{"a volume appears", structs.WakeVolume("default", "new"), func(w *fixture) { w.Volume("new", "p") }, true},
 		{"a node half becomes healthy", structs.WakePlugin("p"),
-			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, true)) }, false}, // it is
+			func(w *fixture) { w.Update("n1", anInstance("p", structs.CSIKindNode, true)) }, false}, // it is
 		{"a controller becomes healthy", structs.WakePlugin("p"),
-			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
+			func(w *fixture) { w.Update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
 		{"the settings of a plugin change", structs.WakePlugin("p"), func(w *fixture) {
 			do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 		}, true},
 		{"a half becomes unhealthy", structs.WakePlugin("p"),
-			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},
-		{"a node registers", structs.WakeCapacity, func(w *fixture) { w.node("n4") }, true},
+			func(w *fixture) { w.Update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},
+		{"a node registers", structs.WakeCapacity, func(w *fixture) { w.Node("n4") }, true},
 		{"a node reports the same again", structs.WakeCapacity,
-			func(w *fixture) { w.node("n1", anInstance("p", structs.CSIKindNode, true)) }, false},
-		{"an allocation is placed", structs.WakeCapacity, func(w *fixture) { w.alloc("new", "j", "n1") }, false},
-		{"an allocation ends", structs.WakeCapacity, func(w *fixture) { w.client("n1", "b1", structs.AllocFailed) },
+			func(w *fixture) { w.Node("n1", anInstance("p", structs.CSIKindNode, true)) }, false},
+		{"an allocation is placed", structs.WakeCapacity, func(w *fixture) { w.Alloc("new", "j", "n1") }, false},
+		{"an allocation ends", structs.WakeCapacity, func(w *fixture) { w.Client("n1", "b1", structs.AllocFailed) },
 			true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := threeNodes(t, false)
-			w.volume("other", "p")
-			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw), aClaim("other", "a1", wr, snw))
-			w.blocked("waits", "something else", c.on)
-			old := w.index
+			w.Volume("other", "p")
+			w.Claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw), aClaim("other", "a1", wr, snw))
+			w.Blocked("waits", "something else", c.on)
+			old := w.Index
 			c.do(w)
 			want := structs.EvalBlocked
 			if c.unblocks {
 				want = structs.EvalPending
 			}
-			w.wantEval("blocked-waits", want)
+			w.WantEval("blocked-waits", want)
 			// An evaluation that was processed with the previous state and arrives now must not block either.
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 				Evals: []*structs.Evaluation{{
 					ID:            "late",
 					JobID:         "late",
@@ -71,7 +71,7 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 					SnapshotIndex: old,
 				}},
 			})
-			w.wantEval("late", want)
+			w.WantEval("late", want)
 		})
 	}
 }
@@ -82,9 +82,9 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 	w := threeNodes(t, false)
 	late := func(snapshot uint64, want string) {
 		t.Helper()
-		id := fmt.Sprint("late-", w.index)
+		id := fmt.Sprint("late-", w.Index)
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 			Evals: []*structs.Evaluation{{
 				ID:            id,
 				JobID:         id,
@@ -93,44 +93,44 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 				SnapshotIndex: snapshot,
 			}},
 		})
-		w.wantEval(id, want)
+		w.WantEval(id, want)
 	}
 	change := func(x string) {
-		w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} })
+		w.MustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} })
 	}
 	change("1")
-	unblocked := w.index
-	if schema.Unblocks.Get(w.s.Read(), key) != nil {
+	unblocked := w.Index
+	if schema.Unblocks.Get(w.Store.Read(), key) != nil {
 		t.Error("an unblock row repeats the index of the volume's row")
 	}
 	late(unblocked-1, structs.EvalPending)
 	late(unblocked, structs.EvalBlocked)
 	// No evaluation waits for a request for more capacity or for its answer.
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
-	unblocked = w.index
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
+	unblocked = w.Index
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "expand",
 		Capacity:     1 << 40,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	late(unblocked-1, structs.EvalPending)
 	late(unblocked, structs.EvalBlocked)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.release("v", "a1")
-	late(w.index-1, structs.EvalPending)
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Release("v", "a1")
+	late(w.Index-1, structs.EvalPending)
 	change("2")
-	if schema.Unblocks.Get(w.s.Read(), key) != nil {
+	if schema.Unblocks.Get(w.Store.Read(), key) != nil {
 		t.Error("the row of an earlier unblock is left")
 	}
-	late(w.index-1, structs.EvalPending)
-	late(w.index, structs.EvalBlocked)
+	late(w.Index-1, structs.EvalPending)
+	late(w.Index, structs.EvalBlocked)
 }
 
 func TestBlockedEvals_OnePerJob(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.job(aJob("j", structs.JobService))
+	w.Node("n1")
+	w.Job(aJob("j", structs.JobService))
 	put := func(id, status string, failed bool) {
 		t.Helper()
 		e := &structs.Evaluation{
@@ -138,24 +138,24 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 			JobID:         "j",
 			Status:        status,
 			BlockedOn:     []string{structs.WakeCapacity},
-			SnapshotIndex: w.index,
+			SnapshotIndex: w.Index,
 		}
 		if failed {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 		}
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{e},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	put("one", structs.EvalBlocked, false)
 	put("two", structs.EvalBlocked, false)
-	w.wantEval("one", structs.EvalCancelled)
-	w.wantEval("two", structs.EvalBlocked)
+	w.WantEval("one", structs.EvalCancelled)
+	w.WantEval("two", structs.EvalBlocked)
 	put("three", structs.EvalComplete, true)
-	w.wantEval("two", structs.EvalBlocked) // it did not place all, so the other still waits
+	w.WantEval("two", structs.EvalBlocked) // it did not place all, so the other still waits
 	put("four", structs.EvalComplete, false)
-	w.wantEval("two", structs.EvalCancelled)
+	w.WantEval("two", structs.EvalCancelled)
 	w.wantJob("j", structs.JobDead, 0)
 	for name, e := range map[string]*structs.Evaluation{
 		"nil":    nil,
@@ -171,11 +171,11 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 
 func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
-	w.node("n1")
-	id := structs.DeriveID(w.index, "node-update", "default", "everywhere", "n1")
-	w.wantEval(id, structs.EvalPending)
-	if e := state.Eval(w.s.Read(), id); e.NodeID != "n1" ||
+	w.Job(aJob("everywhere", structs.JobSystem))
+	w.Node("n1")
+	id := structs.DeriveID(w.Index, "node-update", "default", "everywhere", "n1")
+	w.WantEval(id, structs.EvalPending)
+	if e := state.Eval(w.Store.Read(), id); e.NodeID != "n1" ||
 		e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
 		e.CreateTime == 0 {
 		t.Errorf("the evaluation is %+v", e)
@@ -184,12 +184,12 @@ func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 
 func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.client("n1", "a1", structs.AllocComplete)
-	w.client("n1", "b1", structs.AllocFailed)
-	w.stop("a2", "")
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Client("n1", "a1", structs.AllocComplete)
+	w.Client("n1", "b1", structs.AllocFailed)
+	w.Stop("a2", "")
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Evals: []*structs.Evaluation{
 			{ID: "open", JobID: "j"},
 			{ID: "done", JobID: "j", Status: structs.EvalFailed},
@@ -205,8 +205,8 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 		Nodes: []string{"n1", "n2", "x"},
 	}
 	do(w, state.Reap, all)
-	tx := w.s.Read()
-	got := w.placed("a1", "b1", "a2", "a3")
+	tx := w.Store.Read()
+	got := w.Placed("a1", "b1", "a2", "a3")
 	if got != "a1 a2 a3" {
 		t.Errorf("got allocations %s, want all but b1, which has ended and has no claim", got)
 	}
@@ -215,11 +215,11 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 		state.Node(tx, "n1") == nil {
 		t.Error("too many or too few rows were deleted")
 	}
-	w.release("v", "a1")
+	w.Release("v", "a1")
 	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
-	w.status(structs.NodeDown, "n1", "n2")
+	w.Status(structs.NodeDown, "n1", "n2")
 	do(w, state.Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
-	tx = w.s.Read()
+	tx = w.Store.Read()
 	if state.Node(tx, "n1") != nil || state.Node(tx, "n2") == nil {
 		t.Error("want node n1, which is down and empty, deleted and n2 kept")
 	}
@@ -227,7 +227,7 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 
 func TestReap_DeletesADeadJob(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("j", structs.JobService))
+	w.Job(aJob("j", structs.JobService))
 	e := &structs.Evaluation{
 		ID:     "e",
 		JobID:  "j",
@@ -235,7 +235,7 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 	}
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
 		Evals:        []*structs.Evaluation{e},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	w.wantJob("j", structs.JobDead, 0)
 	reap := &structs.ReapRequest{Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}}}
@@ -244,7 +244,7 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 	do(w, state.Reap, &structs.ReapRequest{Evals: []string{"e"}})
 	w.wantJob("j", structs.JobDead, 0)
 	do(w, state.Reap, reap)
-	if state.Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
+	if state.Job(w.Store.Read(), "default", "j") != nil || w.versions("j") != nil {
 		t.Error("the job or a version is still there")
 	}
 }

@@ -17,8 +17,8 @@ import (
 // and job next waits there for all of them.
 func leaseNode(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.node("n1", attachingHalves("p")...)
-	w.node("n2", attachingHalves("p")...)
+	w.Node("n1", attachingHalves("p")...)
+	w.Node("n2", attachingHalves("p")...)
 	for id, policy := range map[string]string{
 		"guarded": structs.LossLease,
 		"bare":    structs.LossLease,
@@ -29,25 +29,25 @@ func leaseNode(t *testing.T) *fixture {
 		row.OnNodeLoss = policy
 		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 		for job, node := range map[string]string{"db-": "n1", "next-": "n2"} {
-			w.alloc(job+id, strings.Trim(job, "-"), node)
+			w.Alloc(job+id, strings.Trim(job, "-"), node)
 		}
 		c := aClaim(id, "db-"+id, structs.ClaimWrite, structs.CSISingleNodeWriter)
 		c.Guarded = id != "bare"
-		w.claim(c)
-		w.claim(aClaim(id, "next-"+id, structs.ClaimWrite, structs.CSISingleNodeWriter))
-		w.outcome(id, "n1", "attach", nil)
+		w.Claim(c)
+		w.Claim(aClaim(id, "next-"+id, structs.ClaimWrite, structs.CSISingleNodeWriter))
+		w.Outcome(id, "n1", "attach", nil)
 	}
-	w.status(structs.NodeDown, "n1")
+	w.Status(structs.NodeDown, "n1")
 	return w
 }
 
 // leaseHeld returns the volumes of leaseNode that n1 still holds.
 func (w *fixture) leaseHeld() string {
 	var held []string
-	for c := range csi.ClaimsByNode(w.s.Read(), "n1") {
+	for c := range csi.ClaimsByNode(w.Store.Read(), "n1") {
 		if c.State == structs.ClaimGranted {
 			held = append(held, c.VolumeID)
 		}
@@ -57,14 +57,14 @@ func (w *fixture) leaseHeld() string {
 }
 
 func (w *fixture) leaseProof(epoch uint64) error {
-	w.t.Helper()
-	return try(w, state.LeaseProof, &cluster.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
+	w.T.Helper()
+	return try(w, state.LeaseProof, &cluster.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.Now().Now})
 }
 
 func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 	w := leaseNode(t)
 	for range 2 { // a repeated entry changes nothing
-		if err := w.leaseProof(w.epoch("n1")); err != nil {
+		if err := w.leaseProof(w.Epoch("n1")); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.leaseHeld(); got != "bare fenced held" {
@@ -73,15 +73,15 @@ func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 	}
 	runs := w.runs("n1")
 	if len(runs) != 1 || runs[0].Kind != cluster.FenceByLease || runs[0].State != cluster.FenceProved ||
-		runs[0].Epoch != w.epoch("n1") || runs[0].Released != 1 || runs[0].Ordered() {
+		runs[0].Epoch != w.Epoch("n1") || runs[0].Released != 1 || runs[0].Ordered() {
 		t.Errorf("the runs are %+v", runs[0])
 	}
-	forced := csi.Volume(w.s.Read(), structs.DefaultNamespace, "guarded").Forced
+	forced := csi.Volume(w.Store.Read(), structs.DefaultNamespace, "guarded").Forced
 	if forced == nil || forced.NodeID != "n1" || forced.By != "the servers" ||
 		forced.Reason != "on_node_loss is lease" {
 		t.Errorf("the volume records %+v", forced)
 	}
-	a := state.Alloc(w.s.Read(), "db-guarded")
+	a := state.Alloc(w.Store.Read(), "db-guarded")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
 		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
 	}
@@ -90,24 +90,24 @@ func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 // A detach that fails holds the volume.
 func TestLeaseProof_TheNextClaimWaitsForTheDetach(t *testing.T) {
 	w := leaseNode(t)
-	if err := w.leaseProof(w.epoch("n1")); err != nil {
+	if err := w.leaseProof(w.Epoch("n1")); err != nil {
 		t.Fatal(err)
 	}
-	w.outcome("guarded", "n1", "detach", &structs.OperationError{Kind: structs.KindUnavailable})
-	w.wantClaims("guarded", map[string]string{"next-guarded": structs.ClaimWaiting})
-	w.outcome("guarded", "n1", "detach", nil)
-	w.wantClaims("guarded", map[string]string{"next-guarded": structs.ClaimGranted})
+	w.Outcome("guarded", "n1", "detach", &structs.OperationError{Kind: structs.KindUnavailable})
+	w.WantClaims("guarded", map[string]string{"next-guarded": structs.ClaimWaiting})
+	w.Outcome("guarded", "n1", "detach", nil)
+	w.WantClaims("guarded", map[string]string{"next-guarded": structs.ClaimGranted})
 }
 
 func TestLeaseProof_IsAboutOneLoss(t *testing.T) {
 	w := leaseNode(t)
-	lost := w.epoch("n1")
+	lost := w.Epoch("n1")
 	wantKind(t, w.leaseProof(0), structs.KindConflict)
 	wantKind(t, w.leaseProof(lost+1), structs.KindConflict)
-	w.status(structs.NodeReady, "n1")
+	w.Status(structs.NodeReady, "n1")
 	wantKind(t, w.leaseProof(lost), structs.KindPrecondition)
-	wantKind(t, w.leaseProof(w.epoch("n1")), structs.KindPrecondition)
-	w.status(structs.NodeDown, "n1")
+	wantKind(t, w.leaseProof(w.Epoch("n1")), structs.KindPrecondition)
+	w.Status(structs.NodeDown, "n1")
 	wantKind(t, w.leaseProof(lost), structs.KindConflict)
 	if got := w.leaseHeld(); got != "bare fenced guarded held" {
 		t.Errorf("n1 holds %q", got)
@@ -120,8 +120,8 @@ func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	do(w, func(tx *state.WriteTx, n *structs.Node) error {
 		state.PutUnaccounted(tx, n, 1)
 		return nil
-	}, state.ShallowCopy(state.Node(w.s.Read(), "n1")))
-	if err := w.leaseProof(w.epoch("n1")); err != nil {
+	}, state.ShallowCopy(state.Node(w.Store.Read(), "n1")))
+	if err := w.leaseProof(w.Epoch("n1")); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.leaseHeld(); got != "bare fenced guarded held" {
@@ -135,14 +135,14 @@ func TestFenceBegin_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
-	back := w.restored(w.save())
-	if order := state.FenceOrder(back.s.Read(), "n1"); order != nil {
+	back := w.restored(w.Save())
+	if order := state.FenceOrder(back.Store.Read(), "n1"); order != nil {
 		t.Errorf("an order of the archive is left: %+v", order)
 	}
 	begin := func() error {
 		return try(back, state.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID:  "n1",
-			Epoch:   back.epoch("n1"),
+			Epoch:   back.Epoch("n1"),
 			Number:  1,
 			Attempt: 1,
 			Device:  "ipmi",
@@ -172,23 +172,23 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1", anInstance("p", structs.CSIKindNode, true))
-			w.alloc("first", "j", "n1")
-			w.alloc("later", "k", "n1")
+			w.Node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.Alloc("first", "j", "n1")
+			w.Alloc("later", "k", "n1")
 			do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
 			row := aVolume("v", "p")
 			row.OnNodeLoss = c.policy
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 
 			claim := func(alloc string, guarded, want bool) {
 				t.Helper()
 				own := aClaim("v", alloc, structs.ClaimWrite, structs.CSISingleNodeWriter)
 				own.Guarded = guarded
-				w.claim(own)
-				if got := csi.Claim(w.s.Read(), own.Namespace, "v", alloc).Guarded; got != want {
+				w.Claim(own)
+				if got := csi.Claim(w.Store.Read(), own.Namespace, "v", alloc).Guarded; got != want {
 					t.Errorf("the claim of %s is guarded: %v, want %v", alloc, got, want)
 				}
 			}
@@ -211,25 +211,25 @@ func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1", attachingHalves("p")...)
-			w.node("n2", attachingHalves("p")...)
-			w.volume("v", "p")
-			w.alloc("a", "j", "n1")
-			w.alloc("b", "j", "n2")
-			w.alloc("r", "j", "n2")
-			w.claim(aClaim("v", "a", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
-			w.claim(aClaim("v", "b", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
-			w.outcome("v", "n1", "attach", nil)
+			w.Node("n1", attachingHalves("p")...)
+			w.Node("n2", attachingHalves("p")...)
+			w.Volume("v", "p")
+			w.Alloc("a", "j", "n1")
+			w.Alloc("b", "j", "n2")
+			w.Alloc("r", "j", "n2")
+			w.Claim(aClaim("v", "a", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
+			w.Claim(aClaim("v", "b", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
+			w.Outcome("v", "n1", "attach", nil)
 			if c.forced {
-				w.status(structs.NodeDown, "n1")
+				w.Status(structs.NodeDown, "n1")
 				do(w, state.ConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
 			} else {
-				w.release("v", "a")
+				w.Release("v", "a")
 			}
-			w.claim(aClaim("v", "r", structs.ClaimRead, structs.CSIMultiNodeSingleWriter))
-			w.wantClaims("v", map[string]string{"b": c.want, "r": structs.ClaimGranted})
-			w.outcome("v", "n1", "detach", nil)
-			w.wantClaims("v", map[string]string{"b": structs.ClaimGranted, "r": structs.ClaimGranted})
+			w.Claim(aClaim("v", "r", structs.ClaimRead, structs.CSIMultiNodeSingleWriter))
+			w.WantClaims("v", map[string]string{"b": c.want, "r": structs.ClaimGranted})
+			w.Outcome("v", "n1", "detach", nil)
+			w.WantClaims("v", map[string]string{"b": structs.ClaimGranted, "r": structs.ClaimGranted})
 		})
 	}
 }
@@ -238,13 +238,13 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 	for name, first := range map[string]bool{"a guarded claim": true, "a new claim": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1", anInstance("p", structs.CSIKindNode, true))
-			w.alloc("a", "j", "n1")
+			w.Node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.Alloc("a", "j", "n1")
 			row := aVolume("v", "p")
 			row.OnNodeLoss = structs.LossLease
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 
 			claim := func(guarded bool, reason string) *structs.CSIClaim {
@@ -252,8 +252,8 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 				own := aClaim("v", "a", structs.ClaimWrite, structs.CSISingleNodeWriter)
 				own.Guarded = guarded
 				own.Unguarded = reason
-				w.claim(own)
-				return csi.Claim(w.s.Read(), own.Namespace, "v", "a")
+				w.Claim(own)
+				return csi.Claim(w.Store.Read(), own.Namespace, "v", "a")
 			}
 			grant := uint64(0)
 			if first {

@@ -18,17 +18,17 @@ import (
 
 // named registers a node with a name.
 func (w *fixture) named(id, name string, edits ...func(*structs.Node)) {
-	w.t.Helper()
+	w.T.Helper()
 	n := &structs.Node{ID: id, Name: name, SecretID: "s", Status: structs.NodeReady}
 	for _, edit := range edits {
 		edit(n)
 	}
-	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
 }
 
 // joined records the certificate of a node, whose join token bound a name, "" for none.
 func (w *fixture) joined(id, name string) {
-	w.t.Helper()
+	w.T.Helper()
 	put := func(tx *state.WriteTx, c *cluster.MachineCertificate) error {
 		schema.Certificates.Put(tx, c)
 		return nil
@@ -39,8 +39,8 @@ func (w *fixture) joined(id, name string) {
 }
 
 func (w *fixture) pin(id string, pins ...string) {
-	w.t.Helper()
-	p := &cluster.NodeFencePinRequest{NodeID: id, By: "ann", Pins: map[string]string{}, WriteOptions: w.now()}
+	w.T.Helper()
+	p := &cluster.NodeFencePinRequest{NodeID: id, By: "ann", Pins: map[string]string{}, WriteOptions: w.Now()}
 	for _, pin := range pins {
 		name, value, _ := strings.Cut(pin, "=")
 		p.Pins[name] = value
@@ -50,19 +50,19 @@ func (w *fixture) pin(id string, pins ...string) {
 
 // target shows a target with its name, or the reason why it has none, and its pins.
 func (w *fixture) target(id string) string {
-	w.t.Helper()
-	tx := w.s.Read()
+	w.T.Helper()
+	tx := w.Store.Read()
 	t := state.FenceTargetOf(tx, state.Node(tx, id))
 	if t.NodeID != id || (t.Name == "") != (t.Unnamed != "") {
-		w.t.Errorf("node %s: got %+v", id, t)
+		w.T.Errorf("node %s: got %+v", id, t)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s%s %v", t.Name, t.Unnamed, t.Pins))
 }
 
 func (w *fixture) wantTarget(id, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	if got := w.target(id); got != want {
-		w.t.Errorf("node %s: got %q, want %q", id, got, want)
+		w.T.Errorf("node %s: got %q, want %q", id, got, want)
 	}
 }
 
@@ -152,7 +152,9 @@ func TestFenceTarget_HasTheNameOfOneMachine(t *testing.T) {
 			w.named("other", "web1")
 			w.joined("other", "web1")
 			w.pin("other", "of=name")
-			do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"other"}, WriteOptions: w.now()})
+			do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{
+				NodeIDs: []string{"other"}, WriteOptions: w.Now(),
+			})
 			c.prepare(w)
 			w.wantTarget("n1", c.want)
 		})
@@ -167,13 +169,15 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 	w.joined("n2", "web2")
 	w.pin("n1", "bmc=1")
 	w.pin("n2", "bmc=2")
-	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "n2"}, WriteOptions: w.now()})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{
+		NodeIDs: []string{"n1", "n2"}, WriteOptions: w.Now(),
+	})
 	w.named("n1", "web1")
 	w.named("n3", "web2")
 	w.joined("n3", "web2")
 	w.wantTarget("n1", "no join token bound its name map[]")
 	w.wantTarget("n3", "web2 map[bmc:2]")
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	if p := state.InheritedPin(tx, state.FenceTargetOf(tx, state.Node(tx, "n3"))); p == nil || p.NodeID != "n2" {
 		t.Errorf("the inherited pin is %+v", p)
 	}
@@ -185,7 +189,7 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("after the pin was given anew: %q", got)
 	}
-	tx = w.s.Read()
+	tx = w.Store.Read()
 	if p := state.InheritedPin(tx, state.FenceTargetOf(tx, state.Node(tx, "n3"))); p != nil {
 		t.Errorf("a pin that was given anew is inherited: %+v", p)
 	}
@@ -238,15 +242,15 @@ func TestFencePinsChange_RemovesPins(t *testing.T) {
 	w.named("n1", "web1")
 	w.joined("n1", "web1")
 	w.pin("n1", "bmc=1", "vmid=2")
-	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"bmc"}, WriteOptions: w.now()}
+	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"bmc"}, WriteOptions: w.Now()}
 	do(w, state.FencePinsChange, remove)
 	w.wantTarget("n1", "web1 map[vmid:2]")
-	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
+	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.Now()})
 	left := &cluster.NodeFencePinRequest{
-		NodeID: "web1", Left: true, Remove: []string{"vmid"}, WriteOptions: w.now(),
+		NodeID: "web1", Left: true, Remove: []string{"vmid"}, WriteOptions: w.Now(),
 	}
 	do(w, state.FencePinsChange, left)
-	if all := slices.Collect(state.FencePins(w.s.Read())); len(all) != 0 {
+	if all := slices.Collect(state.FencePins(w.Store.Read())); len(all) != 0 {
 		t.Errorf("the pins are %+v", all)
 	}
 }
@@ -255,15 +259,15 @@ func TestFencePinsChange_RemovesPins(t *testing.T) {
 func TestFencePins_OutliveARestore(t *testing.T) {
 	w := keyedFixture(t)
 	w.named("n1", "web1")
-	saved := w.save()
+	saved := w.Save()
 	w.pin("n1", "bmc=1")
-	pinned := w.save()
+	pinned := w.Save()
 	w.restored(pinned).wantTarget("n1", "no join token bound its name map[bmc:1]")
 	w.restored(saved).wantTarget("n1", "no join token bound its name map[bmc:1]")
 	w.pin("n1", "bmc=2", "vmid=7")
 	w.restored(pinned).wantTarget("n1", "no join token bound its name map[bmc:2 vmid:7]")
-	both := w.save()
-	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"vmid"}, WriteOptions: w.now()}
+	both := w.Save()
+	remove := &cluster.NodeFencePinRequest{NodeID: "n1", Remove: []string{"vmid"}, WriteOptions: w.Now()}
 	do(w, state.FencePinsChange, remove)
 	w.restored(both).wantTarget("n1", "no join token bound its name map[bmc:2]")
 
@@ -274,7 +278,7 @@ func TestFencePins_OutliveARestore(t *testing.T) {
 // has the servers fence it by themselves.
 func TestFenceWarnings_AreAboutNodesThatNeedAFence(t *testing.T) {
 	w := threeNodes(t, true)
-	w.claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a1", wr, snw))
 	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("the volume holds: %q", got)
 	}
@@ -296,7 +300,7 @@ func (w *fixture) fenceWarnings() (all []string) {
 		}
 		return ""
 	}
-	for x := range state.FenceWarnings(w.s.Read(), fault) {
+	for x := range state.FenceWarnings(w.Store.Read(), fault) {
 		all = append(all, x.NodeID+": "+x.Text)
 	}
 	return all

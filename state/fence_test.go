@@ -16,8 +16,8 @@ import (
 // whose policy is fence, and "held", whose policy is hold. n2 is up, and job next waits there for all three.
 func lostNode(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.node("n1", append(attachingHalves("p"), attachingHalves("q")...)...)
-	w.node("n2", append(attachingHalves("p"), attachingHalves("q")...)...)
+	w.Node("n1", append(attachingHalves("p"), attachingHalves("q")...)...)
+	w.Node("n2", append(attachingHalves("p"), attachingHalves("q")...)...)
 	for _, v := range []struct{ id, plugin, policy string }{
 		{"fenced", "p", structs.LossFence},
 		{"held", "p", ""},
@@ -27,53 +27,53 @@ func lostNode(t *testing.T) *fixture {
 		row.OnNodeLoss = v.policy
 		do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		w.alloc("db-"+v.id, "db", "n1")
-		w.alloc("next-"+v.id, "next", "n2")
+		w.Alloc("db-"+v.id, "db", "n1")
+		w.Alloc("next-"+v.id, "next", "n2")
 		for _, job := range []string{"db-", "next-"} {
-			w.claim(aClaim(v.id, job+v.id, structs.ClaimWrite, structs.CSISingleNodeWriter))
+			w.Claim(aClaim(v.id, job+v.id, structs.ClaimWrite, structs.CSISingleNodeWriter))
 		}
-		w.outcome(v.id, "n1", "attach", nil)
+		w.Outcome(v.id, "n1", "attach", nil)
 	}
-	w.status(structs.NodeDown, "n1")
+	w.Status(structs.NodeDown, "n1")
 	return w
 }
 
 func (w *fixture) runs(node string) []*cluster.FenceRun {
-	return state.FenceRuns(w.s.Read(), node)
+	return state.FenceRuns(w.Store.Read(), node)
 }
 
 // begin begins the next run for n1.
 func (w *fixture) begin(device, scope string) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.FenceBegin, &cluster.FenceBeginRequest{
 		NodeID:  "n1",
-		Epoch:   w.epoch("n1"),
-		Number:  state.LastFence(w.s.Read(), "n1") + 1,
+		Epoch:   w.Epoch("n1"),
+		Number:  state.LastFence(w.Store.Read(), "n1") + 1,
 		Attempt: 1,
 		Device:  device,
 		Scope:   scope,
-		Now:     w.now().Now,
+		Now:     w.Now().Now,
 	})
 }
 
 // end ends the last run for n1.
 func (w *fixture) end(p cluster.FenceEndRequest) {
-	w.t.Helper()
+	w.T.Helper()
 	p.NodeID = "n1"
-	p.Number = state.LastFence(w.s.Read(), "n1")
-	p.Now = w.now().Now
+	p.Number = state.LastFence(w.Store.Read(), "n1")
+	p.Now = w.Now().Now
 	do(w, state.FenceEnd, &p)
 }
 
 func (w *fixture) order(node string) error {
-	w.t.Helper()
+	w.T.Helper()
 	return try(w, state.FenceOrdered, &cluster.NodeFenceRequest{
 		NodeID:       node,
 		By:           "ann",
 		Why:          "the board is dead",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -81,7 +81,7 @@ func (w *fixture) order(node string) error {
 func (w *fixture) held() string {
 	var held []string
 	for _, v := range []string{"fenced", "held", "other"} {
-		if w.claimState(v, "db-"+v) == structs.ClaimGranted {
+		if w.ClaimState(v, "db-"+v) == structs.ClaimGranted {
 			held = append(held, v)
 		}
 	}
@@ -132,7 +132,7 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 	w.begin("ipmi", cluster.FencePower)
 	w.end(cluster.FenceEndRequest{Proved: true, Action: "status", ExitCode: 2, Output: "OFF", NextTry: 1})
 
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	a := state.Alloc(tx, "db-fenced")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
 		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
@@ -142,22 +142,22 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 		!strings.Contains(forced.What, `"ipmi"`) {
 		t.Errorf("the volume records %+v", forced)
 	}
-	if got := w.attachment("fenced", "n1"); got != structs.AttachmentDetaching {
+	if got := w.Attachment("fenced", "n1"); got != structs.AttachmentDetaching {
 		t.Errorf("the attachment is %q", got)
 	}
 	run := w.runs("n1")[0]
 	if run.State != cluster.FenceProved || run.Released != 3 || run.Output != "OFF" || run.ExitCode != 2 {
 		t.Errorf("the run is %+v", run)
 	}
-	w.outcome("fenced", "n1", "detach", nil)
-	w.wantClaims("fenced", map[string]string{"next-fenced": structs.ClaimGranted})
+	w.Outcome("fenced", "n1", "detach", nil)
+	w.WantClaims("fenced", map[string]string{"next-fenced": structs.ClaimGranted})
 }
 
 // A detach that succeeded is no proof: the claim stays.
 func TestDetach_ReleasesNoClaimOfALostNode(t *testing.T) {
 	w := lostNode(t)
-	w.outcome("fenced", "n1", "detach", nil)
-	w.wantClaims("fenced", map[string]string{
+	w.Outcome("fenced", "n1", "detach", nil)
+	w.WantClaims("fenced", map[string]string{
 		"db-fenced":   structs.ClaimGranted,
 		"next-fenced": structs.ClaimWaiting,
 	})
@@ -165,9 +165,9 @@ func TestDetach_ReleasesNoClaimOfALostNode(t *testing.T) {
 
 func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 	for name, back := range map[string]func(w *fixture){
-		"by its registration": func(w *fixture) { w.node("n1") },
-		"by its heartbeat":    func(w *fixture) { w.status(structs.NodeReady, "n1") },
-		"and is down again":   func(w *fixture) { w.node("n1"); w.status(structs.NodeDown, "n1") },
+		"by its registration": func(w *fixture) { w.Node("n1") },
+		"by its heartbeat":    func(w *fixture) { w.Status(structs.NodeReady, "n1") },
+		"and is down again":   func(w *fixture) { w.Node("n1"); w.Status(structs.NodeDown, "n1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lostNode(t)
@@ -183,7 +183,7 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 			if run := w.runs("n1")[0]; run.State != cluster.FenceVoid || run.Released != 0 {
 				t.Errorf("the run is %+v", run)
 			}
-			if state.FenceOrder(w.s.Read(), "n1") != nil {
+			if state.FenceOrder(w.Store.Read(), "n1") != nil {
 				t.Error("the order outlives the loss")
 			}
 		})
@@ -200,8 +200,8 @@ func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 			WriteOptions: structs.WriteOptions{Now: 7e9},
 		})
 	}
-	isOff := func() bool { return state.IsProvedOff(w.s.Read(), state.Node(w.s.Read(), "n1")) }
-	w.node("n1")
+	isOff := func() bool { return state.IsProvedOff(w.Store.Read(), state.Node(w.Store.Read(), "n1")) }
+	w.Node("n1")
 	at(structs.NodeDown)
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = 7.5e9
@@ -219,7 +219,7 @@ func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 // The clock of the leader that recorded the loss was ahead.
 func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeDown,
@@ -228,7 +228,7 @@ func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	word.Now = int64(time.Hour)
 	do(w, state.ConfirmLost, word)
-	if !state.IsProvedOff(w.s.Read(), state.Node(w.s.Read(), "n1")) {
+	if !state.IsProvedOff(w.Store.Read(), state.Node(w.Store.Read(), "n1")) {
 		t.Error("the proof does not count")
 	}
 }
@@ -236,7 +236,7 @@ func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 	w := lostNode(t)
 	begin := func(change func(*cluster.FenceBeginRequest)) error {
-		p := &cluster.FenceBeginRequest{NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
+		p := &cluster.FenceBeginRequest{NodeID: "n1", Epoch: w.Epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
 		change(p)
 		return try(w, state.FenceBegin, p)
 	}
@@ -264,7 +264,7 @@ func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 func TestFenceBegin_NeedsSomebodyThatWaits(t *testing.T) {
 	begin := func(w *fixture) error {
 		return try(w, state.FenceBegin, &cluster.FenceBeginRequest{
-			NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi",
+			NodeID: "n1", Epoch: w.Epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi",
 		})
 	}
 	release := func(w *fixture, volumes ...string) {
@@ -304,15 +304,15 @@ func TestFenceRuns_TheNewestStay(t *testing.T) {
 
 func TestFenceRuns_GoWithTheNode(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.status(structs.NodeDown, "n1")
+	w.Node("n1")
+	w.Status(structs.NodeDown, "n1")
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
 	w.begin("ipmi", cluster.FencePower)
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
 	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if len(w.runs("n1")) > 0 || state.FenceOrder(w.s.Read(), "n1") != nil {
+	if len(w.runs("n1")) > 0 || state.FenceOrder(w.Store.Read(), "n1") != nil {
 		t.Error("rows of a deleted node are left")
 	}
 }
@@ -324,12 +324,12 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
-	if state.FenceOrder(w.s.Read(), "n1") == nil {
+	if state.FenceOrder(w.Store.Read(), "n1") == nil {
 		t.Fatal("the order is gone before its attempt")
 	}
 	w.begin("ipmi", cluster.FencePower)
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent})
-	if state.FenceOrder(w.s.Read(), "n1") == nil {
+	if state.FenceOrder(w.Store.Read(), "n1") == nil {
 		t.Fatal("the order is gone before the last device was tried")
 	}
 	w.begin("pdu", cluster.FencePower)
@@ -337,7 +337,7 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 		t.Errorf("the run does not name the operator: %+v", run)
 	}
 	w.end(cluster.FenceEndRequest{Cause: cluster.FenceCauseAgent, NextTry: 1})
-	if state.FenceOrder(w.s.Read(), "n1") != nil {
+	if state.FenceOrder(w.Store.Read(), "n1") != nil {
 		t.Error("the order outlives its attempt")
 	}
 	wantKind(t, w.order("n2"), structs.KindPrecondition)
@@ -347,10 +347,10 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	w := lostNode(t)
 	word := &cluster.NodeFenceRequest{
 		NodeID:       "n1",
-		Epoch:        w.epoch("n1"),
+		Epoch:        w.Epoch("n1"),
 		By:           "ann@desk",
 		Why:          "I pulled the plug",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	}
 	for name, c := range map[string]struct {
 		change func(p *cluster.NodeFenceRequest)
@@ -373,7 +373,7 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(w, state.ConfirmLost, word)
-	if state.FenceOrder(w.s.Read(), "n1") != nil {
+	if state.FenceOrder(w.Store.Read(), "n1") != nil {
 		t.Error("the order outlives the word")
 	}
 	run := w.runs("n1")[0]
@@ -384,7 +384,7 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 		run.Why != "I pulled the plug" || run.Begun == 0 {
 		t.Errorf("the word is recorded as %+v", run)
 	}
-	forced := csi.Volume(w.s.Read(), structs.DefaultNamespace, "held").Forced
+	forced := csi.Volume(w.Store.Read(), structs.DefaultNamespace, "held").Forced
 	if forced == nil || forced.By != "ann@desk" || forced.Reason != "I pulled the plug" {
 		t.Errorf("the volume records %+v", forced)
 	}
@@ -392,17 +392,17 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 
 func TestLostClaims_NamesThoseThatAreWaitedFor(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", anInstance("p", structs.CSIKindNode, true))
+	w.Node("n1", anInstance("p", structs.CSIKindNode, true))
 	for _, v := range []string{"idle", "queued", "blocked"} {
-		w.volume(v, "p")
-		w.alloc("a-"+v, "j", "n1")
-		w.claim(aClaim(v, "a-"+v, structs.ClaimWrite, structs.CSISingleNodeWriter))
+		w.Volume(v, "p")
+		w.Alloc("a-"+v, "j", "n1")
+		w.Claim(aClaim(v, "a-"+v, structs.ClaimWrite, structs.CSISingleNodeWriter))
 	}
-	w.alloc("b", "j", "n1")
-	w.claim(aClaim("queued", "b", structs.ClaimWrite, structs.CSISingleNodeWriter))
-	w.blocked("next", structs.WakeVolume(structs.DefaultNamespace, "blocked"))
+	w.Alloc("b", "j", "n1")
+	w.Claim(aClaim("queued", "b", structs.ClaimWrite, structs.CSISingleNodeWriter))
+	w.Blocked("next", structs.WakeVolume(structs.DefaultNamespace, "blocked"))
 	waited := map[string]bool{}
-	for _, l := range state.LostClaims(w.s.Read(), "n1") {
+	for _, l := range state.LostClaims(w.Store.Read(), "n1") {
 		waited[l.VolumeID] = l.Waited
 	}
 	if got := fmt.Sprint(waited); got != "map[blocked:true idle:false queued:true]" {
@@ -429,18 +429,18 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			for i := range c.up {
-				w.node(fmt.Sprint("up", i))
+				w.Node(fmt.Sprint("up", i))
 			}
 			for i, at := range c.lost {
 				id := fmt.Sprint("lost", i)
-				w.node(id)
+				w.Node(id)
 				do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 					NodeIDs:      []string{id},
 					Status:       structs.NodeDown,
 					WriteOptions: structs.WriteOptions{Now: at * 1e9},
 				})
 			}
-			brake := state.FenceBrake(w.s.Read())
+			brake := state.FenceBrake(w.Store.Read())
 			if (brake == nil) != (c.want == 0) || brake != nil && brake.Lost != c.want {
 				t.Errorf("the brake is %+v, want %d nodes", brake, c.want)
 			}
@@ -448,9 +448,11 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 				return
 			}
 			for i := range c.lost {
-				do(w, state.ConfirmLost, &cluster.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
+				do(w, state.ConfirmLost, &cluster.NodeFenceRequest{
+					NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns",
+				})
 			}
-			if brake := state.FenceBrake(w.s.Read()); brake != nil {
+			if brake := state.FenceBrake(w.Store.Read()); brake != nil {
 				t.Errorf("the brake is %+v after an operator confirmed each loss", brake)
 			}
 			for i, at := range c.lost {
@@ -462,7 +464,7 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 					})
 				}
 			}
-			if state.FenceBrake(w.s.Read()) == nil {
+			if state.FenceBrake(w.Store.Read()) == nil {
 				t.Error("the brake is off after another loss of each, of which nobody has confirmed any")
 			}
 		})

@@ -27,8 +27,8 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *state.HeldGroups) {
 	t.Helper()
 	w := newFixture(t)
 	write := func(edit func(tx *state.WriteTx)) {
-		w.index++
-		err := w.s.Write(w.index, func(tx *state.WriteTx) error { edit(tx); return nil })
+		w.Index++
+		err := w.Store.Write(w.Index, func(tx *state.WriteTx) error { edit(tx); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *state.HeldGroups) {
 			}
 		}
 	}
-	j := state.Job(w.s.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(w.Store.Read(), structs.DefaultNamespace, "j")
 	d := &structs.Deployment{
 		JobVersion: 2,
 		Status:     structs.DeploymentPaused,
@@ -132,7 +132,7 @@ func TestHeldGroups_Misses(t *testing.T) {
 			taken[index] = true
 		}
 		var got []string
-		for _, a := range h.Misses(w.s.Read(), h.Job.TaskGroups[0], taken) {
+		for _, a := range h.Misses(w.Store.Read(), h.Job.TaskGroups[0], taken) {
 			got = append(got, a.ID)
 		}
 		if !slices.Equal(got, c.want) {
@@ -147,7 +147,7 @@ func TestHeldGroups_MissNoAllocationThatExcludesCanaries(t *testing.T) {
 		w, h := heldFixture(t, []heldRow{{version: 1, stopped: true}})
 		h.Deployment.Status = status
 		h.Deployment.TaskGroups["g"].Promoted = false
-		if got := len(h.Misses(w.s.Read(), h.Job.TaskGroups[0], nil)); got != want {
+		if got := len(h.Misses(w.Store.Read(), h.Job.TaskGroups[0], nil)); got != want {
 			t.Errorf("deployment %s: the group misses %d, want %d", status, got, want)
 		}
 	}

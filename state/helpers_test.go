@@ -120,7 +120,9 @@ func count[R mvcc.Record](tx *state.ReadTx, counted map[string]int, t *mvcc.Tabl
 }
 
 // wakesReader reports whether a change ends the wait of a reader. It runs in a synctest bubble.
-func wakesReader(s *state.Store, tx *state.ReadTx, read func(*state.ReadTx), write func(*state.WriteTx) error) bool {
+func wakesReader(
+	s *state.Store, tx *state.ReadTx, read func(*state.ReadTx), write func(*state.WriteTx) error,
+) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	read(tx)
 	woke := make(chan error, 1)

@@ -28,12 +28,14 @@ func TestComputedClass_OfHostVolumes(t *testing.T) {
 
 func TestNodeRegister_EvaluatesAfterChangesOfHostVolumes(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
+	w.Job(aJob("everywhere", structs.JobSystem))
 	for _, n := range []*structs.Node{aNode("n1"), withHostVolume("n1", "/a"), withHostVolume("n1", "/b")} {
-		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
 		w.wantEvaluated("node-update everywhere")
 	}
-	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: withHostVolume("n1", "/b"), WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
+		Node: withHostVolume("n1", "/b"), WriteOptions: w.Now(),
+	})
 	w.wantEvaluated()
 }
 
@@ -41,7 +43,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfHostVolumes(t *testing.T) {
 func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 	for _, mode := range []structs.CSIAccessMode{"", structs.CSISingleNodeSingleWriter} {
 		w := newFixture(t)
-		w.node("n1")
+		w.Node("n1")
 		j := aJob("j", structs.JobService)
 		j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"d": {
 			Name:       "d",
@@ -49,27 +51,27 @@ func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 			Source:     "data",
 			AccessMode: mode,
 		}}
-		j = w.job(j)
-		do(w, state.PlanApply, w.planOf(j, "x@n1", "y@n1"))
-		do(w, state.PlanApply, w.planOf(j, "z@n1"))
+		j = w.Job(j)
+		do(w, state.PlanApply, w.PlanOf(j, "x@n1", "y@n1"))
+		do(w, state.PlanApply, w.PlanOf(j, "z@n1"))
 		want := "x y z"
 		if mode != "" {
 			want = "z" // the first plan has two writers on one node
 		}
-		if got := w.placed("x", "y", "z"); got != want {
+		if got := w.Placed("x", "y", "z"); got != want {
 			t.Errorf("mode %q: placed %q, want %q", mode, got, want)
 		}
-		last := w.planOf(j, "u@n1")
+		last := w.PlanOf(j, "u@n1")
 		do(w, state.PlanApply, last)
-		e := state.Eval(w.s.Read(), last.Eval.ID)
+		e := state.Eval(w.Store.Read(), last.Eval.ID)
 		rejected := strings.Contains(e.StatusDescription, "host volume data has a writer")
 		if rejected != (mode != "") {
 			t.Errorf("mode %q: the evaluation says %q", mode, e.StatusDescription)
 		}
-		stop := w.planOf(j, "v@n1")
+		stop := w.PlanOf(j, "v@n1")
 		stop.Stop = []*structs.PlanStop{{AllocID: "z"}}
 		do(w, state.PlanApply, stop)
-		if w.placed("v") != "v" {
+		if w.Placed("v") != "v" {
 			t.Errorf("mode %q: a plan that stops the writer is rejected", mode)
 		}
 	}

@@ -44,7 +44,7 @@ func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
 	do(w, trust.MachineCertificateSet, aCertificate("t", "n2", "k2"))
 	err := try(w, trust.MachineCertificateSet, aCertificate("t", "n3", "k3"))
 	wantKind(t, err, structs.KindDenied)
-	if trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n3") != nil {
+	if trust.MachineCertificate(w.Store.Read(), cluster.JoinNode, "n3") != nil {
 		t.Error("the third node has a certificate")
 	}
 }
@@ -104,7 +104,7 @@ func TestMachineCertificate_BindsTheFirstPool(t *testing.T) {
 			do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 		}
 		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "k"))
-		if got := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1").NodePool; got != c.want {
+		if got := trust.MachineCertificate(w.Store.Read(), cluster.JoinNode, "n1").NodePool; got != c.want {
 			t.Errorf("%s: the node is bound to the pool %q, want %q", name, got, c.want)
 		}
 	}
@@ -135,7 +135,7 @@ func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
 	again.Now = first.NotAfter + int64(trust.RenewWithin)
 	again.NotAfter = again.Now + 1000
 	do(w, trust.MachineCertificateSet, again)
-	row := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1")
+	row := trust.MachineCertificate(w.Store.Read(), cluster.JoinNode, "n1")
 	if row.NodePool != "gpu" || row.NotAfter != again.NotAfter {
 		t.Errorf("got %+v; expected the limits of the token and the new end", row)
 	}
@@ -161,7 +161,7 @@ func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
 	next.Now = 1000 + int64(trust.RenewWithin) + 1
 	next.NotAfter = next.Now + 1000
 	do(w, trust.MachineCertificateSet, next)
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	old := trust.MachineCertificate(tx, cluster.JoinNode, "n1")
 	if old != nil || trust.MachineCertificate(tx, cluster.JoinNode, "n2") == nil {
 		t.Error("the record of n1 stays, or that of n2 does not")

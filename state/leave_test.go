@@ -10,43 +10,43 @@ import (
 
 // leave drains node n1 for the shutdown of its agent. comeBack ends that.
 func (w *fixture) leave(spec structs.DrainSpec) *structs.Node {
-	w.t.Helper()
-	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", DrainSpec: &spec, WriteOptions: w.now()})
-	return state.Node(w.s.Read(), "n1")
+	w.T.Helper()
+	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", DrainSpec: &spec, WriteOptions: w.Now()})
+	return state.Node(w.Store.Read(), "n1")
 }
 
 func (w *fixture) comeBack() *structs.Node {
-	w.t.Helper()
-	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
-	return state.Node(w.s.Read(), "n1")
+	w.T.Helper()
+	do(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.Now()})
+	return state.Node(w.Store.Read(), "n1")
 }
 
 func (w *fixture) drained() {
-	w.t.Helper()
-	started := state.Node(w.s.Read(), "n1").DrainStrategy.StartedAt
+	w.T.Helper()
+	started := state.Node(w.Store.Read(), "n1").DrainStrategy.StartedAt
 	do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 		Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: started}},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
 func (w *fixture) eligibility(of string) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:       "n1",
 		Eligibility:  of,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
 func (w *fixture) cancelDrain(eligible bool) {
-	w.t.Helper()
-	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
+	w.T.Helper()
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.Now()})
 }
 
 func TestNodeLeave_SaysWhyTheNodeDrains(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	n := w.leave(structs.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: true})
 	s := n.DrainStrategy
 	if s == nil || s.Deadline != time.Hour || !s.IgnoreSystemJobs || n.Ready() || !n.Drain ||
@@ -104,7 +104,7 @@ func TestNodeLeave_RestoresTheEligibilityOnTheNextStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1")
+			w.Node("n1")
 			c.happens(w)
 			n := w.comeBack()
 			if eligible := n.SchedulingEligibility == structs.NodeEligible; eligible != c.eligible ||
@@ -122,7 +122,7 @@ func TestNodeLeave_RestoresTheEligibilityOnTheNextStart(t *testing.T) {
 // An operator's drain has its own pace and notes. A shutdown changes neither.
 func TestNodeLeave_ChangesNoDrainOfAnOperator(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	before := w.drainNode(&structs.DrainSpec{})
 	after := w.leave(structs.DrainSpec{Deadline: -1})
 	if after.ModifyIndex != before.ModifyIndex {
@@ -133,11 +133,11 @@ func TestNodeLeave_ChangesNoDrainOfAnOperator(t *testing.T) {
 // Plugins that a drain has stopped by force run again when the node is eligible again.
 func TestNodeLeave_LetsPluginsRunAgain(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	started := w.leave(structs.DrainSpec{Deadline: -1}).DrainStrategy.StartedAt
 	do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
 		Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: started, PluginsOff: true}},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	if n := w.comeBack(); n.LastDrain.PluginsOff || n.LastDrain.Status != structs.DrainComplete {
 		t.Errorf("got %+v", n.LastDrain)
@@ -147,11 +147,11 @@ func TestNodeLeave_LetsPluginsRunAgain(t *testing.T) {
 // The jobs of the node are evaluated when it is back, as after `node eligibility -enable`.
 func TestNodeLeave_EvaluatesTheJobsOfANodeThatIsBack(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.job(aJob("everywhere", structs.JobSystem))
+	w.Node("n1")
+	w.Job(aJob("everywhere", structs.JobSystem))
 	w.leave(structs.DrainSpec{})
 	count := func() (n int) {
-		for range state.EvalsByJob(w.s.Read(), "default", "everywhere") {
+		for range state.EvalsByJob(w.Store.Read(), "default", "everywhere") {
 			n++
 		}
 		return n
@@ -165,6 +165,6 @@ func TestNodeLeave_EvaluatesTheJobsOfANodeThatIsBack(t *testing.T) {
 
 func TestNodeLeave_NeedsTheNode(t *testing.T) {
 	w := newFixture(t)
-	err := try(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.now()})
+	err := try(w, state.NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", WriteOptions: w.Now()})
 	wantKind(t, err, structs.KindNotFound)
 }

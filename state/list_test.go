@@ -53,7 +53,8 @@ func TestPages_EqualTheList(t *testing.T) {
 		}
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
 		wantPage(rt, tx, state.AllocsFrom(tx, ns, prefix, at), state.AllocsByPrefix(tx, ns, prefix), at, byID)
-		wantPage(rt, tx, state.AllocsByJobFrom(tx, "a", first[1], at), state.AllocsByJob(tx, "a", first[1]), at, byID)
+		page := state.AllocsByJobFrom(tx, "a", first[1], at)
+		wantPage(rt, tx, page, state.AllocsByJob(tx, "a", first[1]), at, byID)
 		ofEval := schema.Filter(schema.Allocs.Scan(tx), func(a *structs.Allocation) bool {
 			return a.EvalID == first[1]
 		})
@@ -62,7 +63,9 @@ func TestPages_EqualTheList(t *testing.T) {
 }
 
 // wantPage compares a page with the rows of the whole list, which come in any order.
-func wantPage[T any](t *rapid.T, _ *state.ReadTx, got, all iter.Seq[*T], at state.Page, key func(*T) []string) {
+func wantPage[T any](
+	t *rapid.T, _ *state.ReadTx, got, all iter.Seq[*T], at state.Page, key func(*T) []string,
+) {
 	want := slices.SortedFunc(all, func(a, b *T) int {
 		return slices.Compare(key(a), key(b))
 	})

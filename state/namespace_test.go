@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -24,62 +23,38 @@ func jobIn(ns, id string) *structs.Job {
 
 // registerChecked registers a job whose namespace must exist and allow it.
 func (w *fixture) registerChecked(j *structs.Job) error {
-	w.t.Helper()
+	w.T.Helper()
 	return try(w, state.JobRegister, &structs.JobRegisterRequest{
 		Job:          j,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
 // putVolumeIn registers a volume. Its namespace must exist.
 func (w *fixture) putVolumeIn(ns, id string) error {
-	w.t.Helper()
+	w.T.Helper()
 	v := aVolume(id, "p")
 	v.Namespace = ns
 	v.ExternalID = "" // else the volumes of two namespaces would be one
 	return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-}
-
-func (w *fixture) applyNamespace(n *cluster.Namespace) {
-	w.t.Helper()
-	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{Definition: n})
 }
 
 func (w *fixture) deleteNamespace(name string) error {
-	w.t.Helper()
+	w.T.Helper()
 	return try(w, namespace.Delete, &cluster.NamespaceDeleteRequest{Name: name})
 }
 
-func (w *fixture) purge(ns, job string) {
-	w.t.Helper()
-	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
-		JobID:        job,
-		Purge:        true,
-		WriteOptions: structs.WriteOptions{Namespace: ns},
-	})
-}
-
 func (w *fixture) wantNamespaces(want string) {
-	w.t.Helper()
+	w.T.Helper()
 	var names []string
-	for _, n := range namespace.All(w.s.Read()) {
+	for _, n := range namespace.All(w.Store.Read()) {
 		names = append(names, n.Name)
 	}
 	if got := strings.Join(names, " "); got != want {
-		w.t.Errorf("got namespaces %q, want %q", got, want)
-	}
-}
-
-// wantRejected expects an error of a kind whose text has all parts.
-func wantRejected(t rapid.TB, err error, kind structs.Kind, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !structs.IsKind(err, kind) || !strings.Contains(fmt.Sprint(err), part) {
-			t.Errorf("got error %v, want %s with %q", err, kind, part)
-		}
+		w.T.Errorf("got namespaces %q, want %q", got, want)
 	}
 }
 
@@ -89,7 +64,7 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
 	wantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
-	w.applyNamespace(&cluster.Namespace{Name: "prod"})
+	w.ApplyNamespace(&cluster.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
@@ -104,9 +79,9 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 
 func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&cluster.Namespace{Name: "jobs"})
-	w.applyNamespace(&cluster.Namespace{Name: "volumes"})
-	w.job(jobIn("jobs", "j"))
+	w.ApplyNamespace(&cluster.Namespace{Name: "jobs"})
+	w.ApplyNamespace(&cluster.Namespace{Name: "volumes"})
+	w.Job(jobIn("jobs", "j"))
 	if err := w.putVolumeIn("volumes", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +92,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 		return nil
 	}, &[]string{"jobs", "volumes"})
 	w.wantNamespaces("default jobs volumes")
-	if n := namespace.Get(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
+	if n := namespace.Get(w.Store.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
 		t.Errorf("the namespace of the job is %+v", n)
 	}
 	for _, ns := range []string{"jobs", "volumes"} {
@@ -125,23 +100,23 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.purge("jobs", "k")
-	w.purge("jobs", "j")
+	w.Purge("jobs", "k")
+	w.Purge("jobs", "j")
 	w.wantNamespaces("default volumes")
-	w.purge("volumes", "k")
+	w.Purge("volumes", "k")
 	w.wantNamespaces("default volumes")
 }
 
 // A dead job does not keep its namespace.
 func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&cluster.Namespace{Name: "jobs"})
-	w.job(jobIn("jobs", "j"))
+	w.ApplyNamespace(&cluster.Namespace{Name: "jobs"})
+	w.Job(jobIn("jobs", "j"))
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
 		WriteOptions: structs.WriteOptions{Namespace: "jobs"},
 	})
-	if j := state.Job(w.s.Read(), "jobs", "j"); j == nil || j.Status != structs.JobDead {
+	if j := state.Job(w.Store.Read(), "jobs", "j"); j == nil || j.Status != structs.JobDead {
 		t.Fatalf("the job is %+v", j)
 	}
 	if err := w.deleteNamespace("jobs"); err != nil {
@@ -154,16 +129,16 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 
 func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&cluster.Namespace{Name: "prod"})
-	w.applyNamespace(&cluster.Namespace{Name: "default", Description: "ours"})
-	w.job(jobIn("prod", "a"))
-	w.job(jobIn("prod", "b"))
+	w.ApplyNamespace(&cluster.Namespace{Name: "prod"})
+	w.ApplyNamespace(&cluster.Namespace{Name: "default", Description: "ours"})
+	w.Job(jobIn("prod", "a"))
+	w.Job(jobIn("prod", "b"))
 	if err := w.putVolumeIn("prod", "v"); err != nil {
 		t.Fatal(err)
 	}
 	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
-	w.purge("prod", "a")
-	w.purge("prod", "b")
+	w.Purge("prod", "a")
+	w.Purge("prod", "b")
 	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
 	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
@@ -179,18 +154,18 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 
 func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&cluster.Namespace{
+	w.ApplyNamespace(&cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
 		`group "g": task "t"`, `does not allow the driver "exec"`)
-	w.applyNamespace(&cluster.Namespace{
+	w.ApplyNamespace(&cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
-	w.applyNamespace(&cluster.Namespace{
+	w.ApplyNamespace(&cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},
 	})
@@ -202,14 +177,14 @@ func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 func TestNamespaceApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
 	n := &cluster.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
-	w.applyNamespace(n)
-	first := namespace.Get(w.s.Read(), "default")
-	w.applyNamespace(n)
-	if namespace.Get(w.s.Read(), "default") != first {
+	w.ApplyNamespace(n)
+	first := namespace.Get(w.Store.Read(), "default")
+	w.ApplyNamespace(n)
+	if namespace.Get(w.Store.Read(), "default") != first {
 		t.Error("an equal definition was put again")
 	}
-	w.applyNamespace(&cluster.Namespace{Name: "default"})
-	got := namespace.Get(w.s.Read(), "default")
+	w.ApplyNamespace(&cluster.Namespace{Name: "default"})
+	got := namespace.Get(w.Store.Read(), "default")
 	if got.Description != "" || got.CreateIndex != first.CreateIndex || got.ModifyIndex <= first.ModifyIndex {
 		t.Errorf("got %+v after %+v", got, first)
 	}
@@ -233,7 +208,7 @@ func TestNamespaces_FollowTheirRule(t *testing.T) {
 			ns := rapid.SampledFrom(names).Draw(rt, "namespace")
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0:
-				w.applyNamespace(&cluster.Namespace{Name: ns})
+				w.ApplyNamespace(&cluster.Namespace{Name: ns})
 				rows[ns] = true
 			case 1:
 				may := ns != "default" && rows[ns] && len(held[ns]) == 0
@@ -257,7 +232,7 @@ func TestNamespaces_FollowTheirRule(t *testing.T) {
 				}
 			case 4:
 				if held[ns]["j"] {
-					w.purge(ns, "j")
+					w.Purge(ns, "j")
 					delete(held[ns], "j")
 				}
 			}

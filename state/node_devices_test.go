@@ -67,24 +67,24 @@ func TestComputedClass_OfDevices(t *testing.T) {
 
 func TestNodeRegister_EvaluatesAfterChangesOfDevices(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
+	w.Job(aJob("everywhere", structs.JobSystem))
 	register := func(n *structs.Node) {
-		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
 	}
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0"}))
 
-	w.blocked("waiting", structs.WakeCapacity)
+	w.Blocked("waiting", structs.WakeCapacity)
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0", HealthDescription: "too hot"}))
 	w.wantEvaluated() // a description changes no placement
-	w.wantEval("blocked-waiting", structs.EvalBlocked)
-	group := state.Node(w.s.Read(), "n1").NodeResources.Devices[0]
+	w.WantEval("blocked-waiting", structs.EvalBlocked)
+	group := state.Node(w.Store.Read(), "n1").NodeResources.Devices[0]
 	if got := group.Instances[0].HealthDescription; got != "too hot" {
 		t.Errorf("the description is %q", got)
 	}
 
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0", Healthy: true}))
 	w.wantEvaluated("node-update everywhere")
-	w.wantEval("blocked-waiting", structs.EvalPending)
+	w.WantEval("blocked-waiting", structs.EvalPending)
 
 	register(withGPUs("n1", &structs.NodeDevice{ID: "0", Healthy: true}, &structs.NodeDevice{ID: "1", Healthy: true}))
 	w.wantEvaluated("node-update everywhere")
@@ -96,9 +96,9 @@ func TestNodeRegister_SharesUnchangedDevices(t *testing.T) {
 	for _, address := range []string{"a:1", "b:1"} {
 		n := withGPUs("n1", &structs.NodeDevice{ID: "0"})
 		n.HTTPAddr = address
-		before := state.Node(w.s.Read(), "n1")
-		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
-		now := state.Node(w.s.Read(), "n1")
+		before := state.Node(w.Store.Read(), "n1")
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
+		now := state.Node(w.Store.Read(), "n1")
 		if now.HTTPAddr != address {
 			t.Fatalf("the address is %s", now.HTTPAddr)
 		}

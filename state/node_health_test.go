@@ -158,17 +158,17 @@ func TestNodeEvents_AreBounded(t *testing.T) {
 // TestNodeEvents_TellWhatTheServersUse: the node reports a healthy plugin, and the servers do not use it.
 func TestNodeEvents_TellWhatTheServersUse(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.node("n2")
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Node("n2")
 	for range 2 {
 		do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       "n2",
 			Upserts:      ofDriver("b.csi")[:1],
 			Full:         true,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
-	events := state.Node(w.s.Read(), "n2").Events
+	events := state.Node(w.Store.Read(), "n2").Events
 	last := events[len(events)-1].Message
 	if len(events) != 2 || !strings.HasSuffix(last, `belongs to driver "a.csi"`) {
 		t.Errorf("got %d events, last %q", len(events), last)

@@ -13,7 +13,7 @@ import (
 
 // lengths returns the longer leases in the state.
 func (w *fixture) lengths() (all []time.Duration) {
-	for l := range lease.NodeLeases(w.s.Read()) {
+	for l := range lease.NodeLeases(w.Store.Read()) {
 		all = append(all, l.Length)
 	}
 	return all
@@ -21,7 +21,7 @@ func (w *fixture) lengths() (all []time.Duration) {
 
 func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	for _, length := range []time.Duration{time.Minute, time.Hour, time.Minute} {
 		do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 	}
@@ -36,7 +36,7 @@ func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
 
 func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	down := &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
 	wantKind(t, try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
@@ -46,7 +46,7 @@ func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
 
 func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
@@ -59,7 +59,7 @@ func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
 func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 	with := func(length time.Duration) *fixture {
 		w := newFixture(t)
-		w.node("n1")
+		w.Node("n1")
 		if length > 0 {
 			do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 		}
@@ -71,8 +71,8 @@ func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 		{time.Hour, time.Minute, time.Hour},
 	} {
 		w := with(c.archive)
-		before := with(c.before).s.Read()
-		err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+		before := with(c.before).Store.Read()
+		err := w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 			state.Recover(tx, before, 1)
 			return nil
 		})

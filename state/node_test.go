@@ -13,8 +13,8 @@ import (
 
 // evaluated lists the jobs that the last entry evaluated, with the trigger.
 func (w *fixture) evaluated() (out []string) {
-	for e := range state.Evals(w.s.Read(), "*", "") {
-		if e.ModifyIndex == w.index && e.Status == structs.EvalPending &&
+	for e := range state.Evals(w.Store.Read(), "*", "") {
+		if e.ModifyIndex == w.Index && e.Status == structs.EvalPending &&
 			e.StatusDescription == "" {
 			out = append(out, e.TriggeredBy+" "+e.JobID)
 		}
@@ -24,88 +24,54 @@ func (w *fixture) evaluated() (out []string) {
 }
 
 func (w *fixture) wantEvaluated(want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	if got := w.evaluated(); !slices.Equal(got, want) {
-		w.t.Errorf("at index %d: evaluated %q, want %q", w.index, got, want)
+		w.T.Errorf("at index %d: evaluated %q, want %q", w.Index, got, want)
 	}
-}
-
-// blocked puts a blocked evaluation of its own job, processed with the newest state.
-func (w *fixture) blocked(job string, on ...string) {
-	w.t.Helper()
-	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-		WriteOptions: w.now(),
-		Evals: []*structs.Evaluation{{
-			ID:            "blocked-" + job,
-			JobID:         job,
-			Status:        structs.EvalBlocked,
-			BlockedOn:     on,
-			SnapshotIndex: w.index,
-		}},
-	})
-	w.wantEval("blocked-"+job, structs.EvalBlocked)
-}
-
-func (w *fixture) wantEval(id, status string) {
-	w.t.Helper()
-	e := state.Eval(w.s.Read(), id)
-	if e == nil || e.Status != status {
-		w.t.Errorf("at index %d: evaluation %s is %+v, want %s", w.index, id, e, status)
-	}
-}
-
-func (w *fixture) status(status string, ids ...string) {
-	w.t.Helper()
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
-		NodeIDs:      ids,
-		Status:       status,
-		Event:        &structs.NodeEvent{Message: "now " + status},
-		WriteOptions: w.now(),
-	})
 }
 
 func TestNodeRegister_EvaluatesSystemJobs(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
-	w.job(aJob("once", structs.JobService))
+	w.Job(aJob("everywhere", structs.JobSystem))
+	w.Job(aJob("once", structs.JobService))
 	stopped := aJob("stopped", structs.JobSysBatch)
 	stopped.Stop = true
-	w.job(stopped)
-	w.blocked("once", structs.WakeCapacity)
-	w.node("n1")
+	w.Job(stopped)
+	w.Blocked("once", structs.WakeCapacity)
+	w.Node("n1")
 	w.wantEvaluated("node-update everywhere")
-	w.wantEval("blocked-once", structs.EvalPending)
+	w.WantEval("blocked-once", structs.EvalPending)
 }
 
 func TestNodeRegister_Again(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
-	w.node("n1", anInstance("p", structs.CSIKindNode, true))
-	w.alloc("a", "j", "n1")
+	w.Job(aJob("everywhere", structs.JobSystem))
+	w.Node("n1", anInstance("p", structs.CSIKindNode, true))
+	w.Alloc("a", "j", "n1")
 	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:       "n1",
 		Eligibility:  structs.NodeIneligible,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	row := state.Node(w.s.Read(), "n1")
+	row := state.Node(w.Store.Read(), "n1")
 	register := func(change func(*structs.Node)) {
 		n := aNode("n1")
 		change(n)
 		do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 			Node:         n,
 			CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 
 	register(func(*structs.Node) {})
-	if state.Node(w.s.Read(), "n1") != row {
+	if state.Node(w.Store.Read(), "n1") != row {
 		t.Error("an equal registration was put again")
 	}
 	w.wantEvaluated()
 
 	register(func(n *structs.Node) { n.HTTPAddr = "10.0.0.1:4746" })
-	if n := state.Node(w.s.Read(), "n1"); n == row ||
+	if n := state.Node(w.Store.Read(), "n1"); n == row ||
 		n.SchedulingEligibility != structs.NodeIneligible ||
 		len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
 		t.Errorf("fields of the servers are lost: %+v", n)
@@ -115,64 +81,66 @@ func TestNodeRegister_Again(t *testing.T) {
 	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
 	w.wantEvaluated("node-update everywhere", "node-update j")
 
-	w.status(structs.NodeDown, "n1")
+	w.Status(structs.NodeDown, "n1")
 	w.wantEvaluated("node-update j")
 	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
 	w.wantEvaluated("node-update everywhere", "node-update j")
-	if n := state.Node(w.s.Read(), "n1"); n.Status != structs.NodeReady ||
+	if n := state.Node(w.Store.Read(), "n1"); n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node re-registered" {
 		t.Errorf("the node is %+v", n)
 	}
 
 	err := try(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         &structs.Node{ID: "n1", SecretID: "guessed"},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	wantKind(t, err, structs.KindDenied)
-	wantKind(t, try(w, state.NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
+	wantKind(t, try(w, state.NodeRegister, &structs.NodeRegisterRequest{
+		WriteOptions: w.Now(),
+	}), structs.KindInvalid)
 }
 
 func TestNodeStatus_DownAndUp(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", anInstance("p", structs.CSIKindNode, true), anInstance("unhealthy", structs.CSIKindNode, false))
-	w.node("n2", anInstance("p", structs.CSIKindNode, true))
-	w.alloc("a", "j", "n1")
-	w.alloc("stopping", "k", "n1")
-	w.stop("stopping", "")
-	w.blocked("waits", structs.WakePlugin("p"), structs.WakeCapacity)
+	w.Node("n1", anInstance("p", structs.CSIKindNode, true), anInstance("unhealthy", structs.CSIKindNode, false))
+	w.Node("n2", anInstance("p", structs.CSIKindNode, true))
+	w.Alloc("a", "j", "n1")
+	w.Alloc("stopping", "k", "n1")
+	w.Stop("stopping", "")
+	w.Blocked("waits", structs.WakePlugin("p"), structs.WakeCapacity)
 	healthy := func() (out []string) {
-		for i := range csi.InstancesByNode(w.s.Read(), "n1") {
+		for i := range csi.InstancesByNode(w.Store.Read(), "n1") {
 			out = append(out, fmt.Sprint(i.PluginID, " ", i.Healthy, " ", i.HealthDescription))
 		}
 		return out
 	}
-	w.status(structs.NodeDown, "n1", "unknown", "n1")
+	w.Status(structs.NodeDown, "n1", "unknown", "n1")
 	if got := healthy(); !slices.Equal(got, []string{"p false node is down", "unhealthy false "}) {
 		t.Errorf("got instances %q", got)
 	}
 	w.wantEvaluated("node-update j")
-	a := state.Alloc(w.s.Read(), "stopping")
+	a := state.Alloc(w.Store.Read(), "stopping")
 	if a.ClientStatus != structs.AllocLost {
 		t.Errorf("the stopping allocation is %s, want lost", a.ClientStatus)
 	}
-	w.blocked("waits", structs.WakePlugin("p"))
-	w.update("n1", anInstance("p", structs.CSIKindNode, true)) // a report that was in flight
+	w.Blocked("waits", structs.WakePlugin("p"))
+	w.Update("n1", anInstance("p", structs.CSIKindNode, true)) // a report that was in flight
 	if got := healthy(); got[0] != "p false node is down" {
 		t.Errorf("got instances %q, want an unhealthy p", got)
 	}
-	w.status(structs.NodeReady, "n1")
+	w.Status(structs.NodeReady, "n1")
 	if got := healthy(); !slices.Equal(got, []string{"p true ", "unhealthy false "}) {
 		t.Errorf("got instances %q", got)
 	}
 	w.wantEvaluated("node-update j")
-	w.wantEval("blocked-waits", structs.EvalPending)
-	n := state.Node(w.s.Read(), "n1")
+	w.WantEval("blocked-waits", structs.EvalPending)
+	n := state.Node(w.Store.Read(), "n1")
 	if n.Events[len(n.Events)-1].Message != "now ready" ||
 		n.StatusUpdatedAt == 0 {
 		t.Errorf("the node is %+v", n)
 	}
-	w.status(structs.NodeReady, "n1")
-	if state.Node(w.s.Read(), "n1") != n {
+	w.Status(structs.NodeReady, "n1")
+	if state.Node(w.Store.Read(), "n1") != n {
 		t.Error("an equal status was put again")
 	}
 	unknown := &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "unknown"}
@@ -181,8 +149,8 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 
 func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.job(aJob("everywhere", structs.JobSystem))
+	w.Node("n1")
+	w.Job(aJob("everywhere", structs.JobSystem))
 	for _, c := range []struct {
 		node, to string
 		want     structs.Kind
@@ -197,7 +165,7 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 		err := try(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
 			NodeID:       c.node,
 			Eligibility:  c.to,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 		wantKind(t, err, c.want)
 		w.wantEvaluated(c.evals...)
@@ -206,20 +174,20 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 
 func TestNode_HistoryIsBounded(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	for n := range state.KeptEvents + 3 {
 		do(w, state.NodeEvents, &structs.NodeEventsRequest{
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 			Events: map[string][]*structs.NodeEvent{
 				"n1":      {{Message: fmt.Sprint(n)}},
 				"unknown": {{Message: "x"}},
 			},
 		})
 	}
-	n := state.Node(w.s.Read(), "n1")
+	n := state.Node(w.Store.Read(), "n1")
 	if len(n.Events) != state.KeptEvents ||
 		n.Events[state.KeptEvents-1].Message != fmt.Sprint(state.KeptEvents+2) ||
-		n.Events[state.KeptEvents-1].CreateIndex != w.index {
+		n.Events[state.KeptEvents-1].CreateIndex != w.Index {
 		t.Errorf("%d events, the last is %+v", len(n.Events), n.Events[len(n.Events)-1])
 	}
 }
@@ -229,17 +197,17 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	deregister := func() error {
 		return try(w, state.NodeDeregister, &structs.NodeDeregisterRequest{
 			NodeIDs:      []string{"n1", "unknown"},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	wantKind(t, deregister(), structs.KindPrecondition)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.client("n1", "a1", structs.AllocComplete)
-	w.client("n1", "b1", structs.AllocComplete)
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Client("n1", "a1", structs.AllocComplete)
+	w.Client("n1", "b1", structs.AllocComplete)
 	wantKind(t, deregister(), structs.KindPrecondition)
-	w.release("v", "a1")
+	w.Release("v", "a1")
 	wantKind(t, deregister(), "")
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	if state.Node(tx, "n1") != nil ||
 		csi.Instance(tx, "p", structs.CSIKindNode, "n1") != nil ||
 		csi.Plugin(tx, "p") == nil {
@@ -253,7 +221,7 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 
 // nodeWithDrivers registers a node with drivers and attributes, and a plugin.
 func nodeWithDrivers(w *fixture) *structs.Node {
-	w.t.Helper()
+	w.T.Helper()
 	n := aNode("n1")
 	n.Attributes = map[string]string{"kernel": "6", "driver.exec": "1"}
 	n.Meta = map[string]string{"rack": "1"}
@@ -266,16 +234,16 @@ func nodeWithDrivers(w *fixture) *structs.Node {
 		"raw_exec": {Detected: true},
 	}
 	w.registerNode(n)
-	return state.Node(w.s.Read(), "n1")
+	return state.Node(w.Store.Read(), "n1")
 }
 
 // registerNode writes the registration of a node with a plugin.
 func (w *fixture) registerNode(n *structs.Node) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -283,13 +251,13 @@ func (w *fixture) registerNode(n *structs.Node) {
 func TestNodeDetail_HasClassOfRow(t *testing.T) {
 	w := newFixture(t)
 	old := nodeWithDrivers(w)
-	class := state.NodeDetail(w.s.Read(), old).ComputedClass
+	class := state.NodeDetail(w.Store.Read(), old).ComputedClass
 	changed := old.Copy()
 	delete(changed.Attributes, "driver.exec")
 	changed.ComputedClass = "v1:stored"
 	w.registerNode(changed)
-	n := state.Node(w.s.Read(), "n1")
-	now := state.NodeDetail(w.s.Read(), n).ComputedClass
+	n := state.Node(w.Store.Read(), "n1")
+	now := state.NodeDetail(w.Store.Read(), n).ComputedClass
 	if n.ComputedClass != "v1:stored" || now == class || now != state.ComputedClass(n) {
 		t.Errorf("the class is %s, and was %s; the row has %s", now, class, n.ComputedClass)
 	}

@@ -8,38 +8,12 @@ import (
 	"berth/structs"
 )
 
-// planOf returns a plan for job j that places allocations, given as id@node.
-func (w *fixture) planOf(j *structs.Job, place ...string) *structs.Plan {
-	p := w.plan(j)
-	for _, s := range place {
-		id, node, _ := strings.Cut(s, "@")
-		p.Place = append(p.Place, &structs.Allocation{
-			ID:         id,
-			Namespace:  j.Namespace,
-			JobID:      j.ID,
-			JobVersion: j.Version,
-			TaskGroup:  "g",
-			NodeID:     node,
-		})
-	}
-	return p
-}
-
-func (w *fixture) placed(ids ...string) (out string) {
-	for _, id := range ids {
-		if state.Alloc(w.s.Read(), id) != nil {
-			out += id + " "
-		}
-	}
-	return strings.TrimSpace(out)
-}
-
 func TestPlan_Places(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	j := w.job(aJob("j", structs.JobService, "p"))
-	w.alloc("old", "j", "n1")
-	p := w.planOf(j, "new@n1")
+	w.Node("n1")
+	j := w.Job(aJob("j", structs.JobService, "p"))
+	w.Alloc("old", "j", "n1")
+	p := w.PlanOf(j, "new@n1")
 	p.Place[0].Job, p.Place[0].PreviousAllocation = j, "old"
 	p.Stop = []*structs.PlanStop{
 		{AllocID: "old", Description: "replaced", Cause: structs.StopReplaced},
@@ -49,7 +23,7 @@ func TestPlan_Places(t *testing.T) {
 		ID:            "blocked",
 		JobID:         "j",
 		Status:        structs.EvalBlocked,
-		SnapshotIndex: w.index + 1,
+		SnapshotIndex: w.Index + 1,
 		BlockedOn:     []string{structs.WakeVolume("default", "v")},
 	}
 	p.Followups = []*structs.Evaluation{{
@@ -59,27 +33,27 @@ func TestPlan_Places(t *testing.T) {
 	}}
 	p.Eval.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 	do(w, state.PlanApply, p)
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	a, old := state.Alloc(tx, "new"), state.Alloc(tx, "old")
 	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun ||
 		a.ClientStatus != structs.AllocPending ||
-		a.AllocModifyIndex != w.index ||
+		a.AllocModifyIndex != w.Index ||
 		a.NodeName != "name-n1" || a.EvalID != p.Eval.ID || a.CreateTime != p.Now || a.Resources.CPU != 100 ||
 		len(a.CSIPlugins) != 1 {
 		t.Errorf("the allocation is %+v", a)
 	}
 	if old.NextAllocation != "new" || old.DesiredStatus != structs.AllocDesiredStop ||
 		old.DesiredDescription != "replaced" || old.StopCause != structs.StopReplaced ||
-		old.AllocModifyIndex != w.index ||
+		old.AllocModifyIndex != w.Index ||
 		old.ClientStatus != structs.AllocPending {
 		t.Errorf("the previous allocation is %+v", old)
 	}
-	w.wantEval(p.Eval.ID, structs.EvalComplete)
-	w.wantEval("blocked", structs.EvalBlocked)
-	w.wantEval("later", structs.EvalPending)
+	w.WantEval(p.Eval.ID, structs.EvalComplete)
+	w.WantEval("blocked", structs.EvalBlocked)
+	w.WantEval("later", structs.EvalPending)
 	row := state.Alloc(tx, "new")
 	do(w, state.PlanApply, p) // proposed twice, because the first answer was lost
-	if state.Alloc(w.s.Read(), "new") != row || state.Alloc(w.s.Read(), "old") != old {
+	if state.Alloc(w.Store.Read(), "new") != row || state.Alloc(w.Store.Read(), "old") != old {
 		t.Error("the plan was executed twice")
 	}
 }
@@ -88,9 +62,9 @@ func TestPlan_Places(t *testing.T) {
 // counts each allocation and lists the canaries in the order of the plan.
 func TestPlan_CountsItsPlacementsOnce(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	j := w.job(aJob("j", structs.JobService))
-	p := w.planOf(j, "c@n1", "a@n1", "c@n1", "b@n1", "d@unknown")
+	w.Node("n1")
+	j := w.Job(aJob("j", structs.JobService))
+	p := w.PlanOf(j, "c@n1", "a@n1", "c@n1", "b@n1", "d@unknown")
 	p.Deployment = &structs.Deployment{
 		ID:         "d1",
 		JobID:      "j",
@@ -105,14 +79,14 @@ func TestPlan_CountsItsPlacementsOnce(t *testing.T) {
 		}
 	}
 	do(w, state.PlanApply, p)
-	g := state.Deployment(w.s.Read(), "d1").Group("g")
+	g := state.Deployment(w.Store.Read(), "d1").Group("g")
 	if g.PlacedAllocs != 3 || strings.Join(g.PlacedCanaries, " ") != "c a" {
 		t.Errorf("the deployment counts %d allocations and the canaries %v", g.PlacedAllocs, g.PlacedCanaries)
 	}
-	if got := w.placed("a", "b", "c", "d"); got != "a b c" {
+	if got := w.Placed("a", "b", "c", "d"); got != "a b c" {
 		t.Errorf("placed %q", got)
 	}
-	if s := state.Job(w.s.Read(), "default", "j").Status; s != structs.JobRunning {
+	if s := state.Job(w.Store.Read(), "default", "j").Status; s != structs.JobRunning {
 		t.Errorf("the job is %s", s)
 	}
 }
@@ -125,45 +99,47 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 		says   string
 	}{
 		{"all fit", func(w *fixture, j *structs.Job) *structs.Plan {
-			return w.planOf(j, "x@n1", "y@n2")
+			return w.PlanOf(j, "x@n1", "y@n2")
 		}, "x y", ""},
 		{"a node that does not exist", func(w *fixture, j *structs.Job) *structs.Plan {
-			return w.planOf(j, "x@n1", "y@n9")
+			return w.PlanOf(j, "x@n1", "y@n9")
 		}, "x", "node n9 rejected the plan: it does not exist"},
 		{"a node that is down", func(w *fixture, j *structs.Job) *structs.Plan {
-			w.status(structs.NodeDown, "n1")
-			return w.planOf(j, "x@n1", "y@n2", "z@n1")
+			w.Status(structs.NodeDown, "n1")
+			return w.PlanOf(j, "x@n1", "y@n2", "z@n1")
 		}, "y", "node n1 rejected the plan: it is down"},
 		{"a node that is not eligible", func(w *fixture, j *structs.Job) *structs.Plan {
-			do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
-			return w.planOf(j, "x@n1", "y@n2")
+			do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+				NodeID: "n1", Eligibility: structs.NodeIneligible,
+			})
+			return w.PlanOf(j, "x@n1", "y@n2")
 		}, "y", "ineligible"},
 		{"a node without capacity for one of two", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1", "y@n1", "z@n2")
+			p := w.PlanOf(j, "x@n1", "y@n1", "z@n2")
 			p.Place[1].Resources = &structs.Resources{CPU: 3950}
 			return p
 		}, "z", "no cpu left"},
 		{"a stop of the plan frees capacity", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Place[0].AwaitedAllocations = []string{"there"}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
 		}, "x", ""},
 		{"the capacity of one that the plan does not stop", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Place[0].AwaitedAllocations = []string{"there"}
 			return p
 		}, "", "no cpu left"},
 		{"a placement that does not wait for its capacity", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
 		}, "", "no capacity left at once"},
 		{"a placement that waits for its capacity", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1", "y@n1")
+			p := w.PlanOf(j, "x@n1", "y@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 2000, MemoryMB: 3950}
 			p.Place[1].Resources = &structs.Resources{CPU: 2000, MemoryMB: 50}
 			p.Place[0].AwaitedAllocations = []string{"there"}
@@ -172,44 +148,45 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			return p
 		}, "x y", ""},
 		{"a running allocation uses capacity", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 100, MemoryMB: 3950}
 			return p
 		}, "", "no memory left"},
 		{"a version that is gone", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Place[0].JobVersion = 7
 			return p
 		}, "", "version 7 of job j"},
 		{"a job that has changed", func(w *fixture, j *structs.Job) *structs.Plan {
-			p := w.planOf(j, "x@n1")
+			p := w.PlanOf(j, "x@n1")
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
-			w.job(jobWithSalt("j", 5))
+			w.Job(jobWithSalt("j", 5))
 			return p
 		}, "", "the job has changed"},
 		{"a job that is gone", func(w *fixture, j *structs.Job) *structs.Plan {
 			do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
-			return w.planOf(j, "x@n1")
+			return w.PlanOf(j, "x@n1")
 		}, "", "the job is gone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1")
-			w.node("n2")
-			w.alloc("there", "j", "n1")
-			p := c.plan(w, state.Job(w.s.Read(), "default", "j"))
+			w.Node("n1")
+			w.Node("n2")
+			w.Alloc("there", "j", "n1")
+			p := c.plan(w, state.Job(w.Store.Read(), "default", "j"))
 			p.Stop = append(p.Stop, &structs.PlanStop{AllocID: "not there"})
 			do(w, state.PlanApply, p)
-			got := w.placed("x", "y", "z")
+			got := w.Placed("x", "y", "z")
 			if got != c.placed {
 				t.Errorf("placed %q, want %q", got, c.placed)
 			}
-			e := state.Eval(w.s.Read(), p.Eval.ID)
+			e := state.Eval(w.Store.Read(), p.Eval.ID)
 			if again := e.Status == structs.EvalPending; again != (c.says != "") ||
 				!strings.Contains(e.StatusDescription, c.says) {
 				t.Errorf("the evaluation is %s: %s, want %q", e.Status, e.StatusDescription, c.says)
 			}
-			if strings.HasPrefix(c.says, "the job has changed") && state.Alloc(w.s.Read(), "there").ServerTerminal() {
+			there := state.Alloc(w.Store.Read(), "there")
+			if strings.HasPrefix(c.says, "the job has changed") && there.ServerTerminal() {
 				t.Error("a stale plan stopped an allocation")
 			}
 		})
@@ -218,13 +195,13 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 
 func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("old", "j", "n1")
-	p := w.planOf(state.Job(w.s.Read(), "default", "j"), "new@n1")
+	w.Node("n1")
+	w.Alloc("old", "j", "n1")
+	p := w.PlanOf(state.Job(w.Store.Read(), "default", "j"), "new@n1")
 	p.Place[0].Resources = &structs.Resources{CPU: 9999}
 	p.Stop = []*structs.PlanStop{{AllocID: "old"}}
 	do(w, state.PlanApply, p)
-	if state.Alloc(w.s.Read(), "old").ServerTerminal() {
+	if state.Alloc(w.Store.Read(), "old").ServerTerminal() {
 		t.Error("the allocation was stopped without a replacement")
 	}
 }
@@ -234,13 +211,13 @@ func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := newFixture(t)
-		w.node("n1")
-		w.node("n2")
-		w.alloc("old", "other", "n1")
+		w.Node("n1")
+		w.Node("n2")
+		w.Alloc("old", "other", "n1")
 		j := aJob("j", structs.JobService)
 		j.AllAtOnce = whole
-		j = w.job(j)
-		p := w.planOf(j, "a@n1", "b@n2", "c@unknown")
+		j = w.Job(j)
+		p := w.PlanOf(j, "a@n1", "b@n2", "c@unknown")
 		p.Stop = []*structs.PlanStop{{AllocID: "old"}}
 		p.Deployment = &structs.Deployment{
 			ID:         "d1",
@@ -250,12 +227,12 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 		}
 		p.Followups = []*structs.Evaluation{{ID: "later", JobID: "j", Status: structs.EvalPending}}
 		do(w, state.PlanApply, p)
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		want := "a b"
 		if whole {
 			want = ""
 		}
-		if got := w.placed("a", "b", "c"); got != want {
+		if got := w.Placed("a", "b", "c"); got != want {
 			t.Errorf("all at once %v: placed %q, want %q", whole, got, want)
 		}
 		if state.Alloc(tx, "old").ServerTerminal() == whole {
@@ -264,7 +241,7 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 		if (state.Deployment(tx, "d1") == nil) != whole || (state.Eval(tx, "later") == nil) != whole {
 			t.Errorf("all at once %v: deployment %+v, evaluation %+v", whole, state.Deployment(tx, "d1"), state.Eval(tx, "later"))
 		}
-		w.wantEval(p.Eval.ID, structs.EvalPending)
+		w.WantEval(p.Eval.ID, structs.EvalPending)
 		if why := state.Eval(tx, p.Eval.ID).StatusDescription; strings.Contains(why, "all_at_once") != whole ||
 			!strings.Contains(why, "node unknown rejected the plan") {
 			t.Errorf("all at once %v: the evaluation says %q", whole, why)
@@ -272,9 +249,9 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 		if !whole {
 			continue
 		}
-		again := w.planOf(j, "a@n1", "b@n2")
+		again := w.PlanOf(j, "a@n1", "b@n2")
 		do(w, state.PlanApply, again)
-		if got := w.placed("a", "b"); got != "a b" {
+		if got := w.Placed("a", "b"); got != "a b" {
 			t.Errorf("the plan that fits places %q", got)
 		}
 	}
@@ -282,10 +259,10 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 
 func TestPlan_UpdatesInPlace(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("a", "j", "n1")
-	j := w.job(jobWithSalt("j", 1))
-	p := w.plan(j)
+	w.Node("n1")
+	w.Alloc("a", "j", "n1")
+	j := w.Job(jobWithSalt("j", 1))
+	p := w.Plan(j)
 	p.Update = []*structs.PlanUpdate{{
 		AllocID:        "a",
 		SetJobVersion:  true,
@@ -294,9 +271,9 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 	},
 		{AllocID: "unknown"}}
 	do(w, state.PlanApply, p)
-	a := state.Alloc(w.s.Read(), "a")
+	a := state.Alloc(w.Store.Read(), "a")
 	if a.JobVersion != 1 || a.FollowupEvalID != "f" ||
-		a.AllocModifyIndex != w.index {
+		a.AllocModifyIndex != w.Index {
 		t.Errorf("the allocation is %+v", a)
 	}
 	for name, p := range map[string]*structs.Plan{
@@ -312,18 +289,18 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 
 func TestAllocs_FreeCapacityAtTheirEnd(t *testing.T) {
 	for name, end := range map[string]func(*fixture){
-		"stopped": func(w *fixture) { w.stop("a", "") },
-		"lost":    func(w *fixture) { w.stop("a", structs.AllocLost) },
-		"ended":   func(w *fixture) { w.client("n1", "a", structs.AllocComplete) },
+		"stopped": func(w *fixture) { w.Stop("a", "") },
+		"lost":    func(w *fixture) { w.Stop("a", structs.AllocLost) },
+		"ended":   func(w *fixture) { w.Client("n1", "a", structs.AllocComplete) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1")
-			w.alloc("a", "j", "n1")
-			w.client("n1", "a", structs.AllocRunning)
-			w.blocked("waits", structs.WakeCapacity)
+			w.Node("n1")
+			w.Alloc("a", "j", "n1")
+			w.Client("n1", "a", structs.AllocRunning)
+			w.Blocked("waits", structs.WakeCapacity)
 			end(w)
-			w.wantEval("blocked-waits", structs.EvalPending)
+			w.WantEval("blocked-waits", structs.EvalPending)
 		})
 	}
 }
@@ -347,16 +324,16 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 		{"lost complete", complete, ""},
 	} {
 		w := newFixture(t)
-		w.node("n1")
-		w.alloc("a", "j", "n1")
+		w.Node("n1")
+		w.Alloc("a", "j", "n1")
 		for _, s := range strings.Fields(c.said) {
 			if s == lost {
-				w.stop("a", lost)
+				w.Stop("a", lost)
 				continue
 			}
-			w.client("n1", "a", s)
+			w.Client("n1", "a", s)
 		}
-		a := state.Alloc(w.s.Read(), "a")
+		a := state.Alloc(w.Store.Read(), "a")
 		if a.ClientStatus != c.want {
 			t.Errorf("after a report of %s: got %s, want %s", c.said, a.ClientStatus, c.want)
 		}
@@ -370,8 +347,8 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 // A report without the network is that of an agent that has just restarted.
 func TestAllocClientUpdate_KeepsTheNetwork(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("a", "j", "n1")
+	w.Node("n1")
+	w.Alloc("a", "j", "n1")
 	for _, reported := range []string{"10.0.0.1", "", "10.0.0.2"} {
 		u := &structs.AllocClientUpdate{ID: "a", ClientStatus: structs.AllocRunning}
 		want := "10.0.0.1"
@@ -381,10 +358,10 @@ func TestAllocClientUpdate_KeepsTheNetwork(t *testing.T) {
 		}
 		do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 			NodeID:       "n1",
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 			Allocs:       []*structs.AllocClientUpdate{u},
 		})
-		if got := state.Alloc(w.s.Read(), "a").NetworkStatus; got == nil || got.Address != want {
+		if got := state.Alloc(w.Store.Read(), "a").NetworkStatus; got == nil || got.Address != want {
 			t.Errorf("after a report of %q: %+v", reported, got)
 		}
 	}
@@ -392,13 +369,13 @@ func TestAllocClientUpdate_KeepsTheNetwork(t *testing.T) {
 
 func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.node("n2")
-	w.alloc("a", "j", "n1")
-	w.alloc("b", "j", "n1")
-	w.client("n2", "a", structs.AllocFailed)
-	w.client("n1", "unknown", structs.AllocFailed)
-	if a := state.Alloc(w.s.Read(), "a"); a.ClientStatus != structs.AllocPending {
+	w.Node("n1")
+	w.Node("n2")
+	w.Alloc("a", "j", "n1")
+	w.Alloc("b", "j", "n1")
+	w.Client("n2", "a", structs.AllocFailed)
+	w.Client("n1", "unknown", structs.AllocFailed)
+	if a := state.Alloc(w.Store.Read(), "a"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node said so: %s", a.ClientStatus)
 	}
 	err := try(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
@@ -407,14 +384,14 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 		Allocs:   []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}},
 	})
 	wantKind(t, err, structs.KindDenied)
-	row := state.Alloc(w.s.Read(), "a")
-	w.client("n1", "a", structs.AllocPending)
-	if state.Alloc(w.s.Read(), "a") != row {
+	row := state.Alloc(w.Store.Read(), "a")
+	w.Client("n1", "a", structs.AllocPending)
+	if state.Alloc(w.Store.Read(), "a") != row {
 		t.Error("a report without changes was put")
 	}
 	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       "n1",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Allocs: []*structs.AllocClientUpdate{
 			{
 				ID:           "a",
@@ -426,7 +403,7 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 		},
 	})
 	w.wantEvaluated("alloc-failure j") // one for both
-	if a := state.Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
+	if a := state.Alloc(w.Store.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
 		a.TaskStates["t"].State != structs.TaskDead {
 		t.Errorf("the report changed the index of the servers, or was not stored: %+v", a)
 	}
@@ -434,8 +411,8 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 
 func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("a", "j", "n1")
+	w.Node("n1")
+	w.Alloc("a", "j", "n1")
 	stop := func(id string) error {
 		return try(w, state.AllocStop, &structs.AllocStopRequest{
 			AllocID: id,
@@ -443,16 +420,16 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 				ID:          "e",
 				TriggeredBy: structs.TriggerAllocStop,
 			},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	wantKind(t, stop("a"), "")
-	a := state.Alloc(w.s.Read(), "a")
+	a := state.Alloc(w.Store.Read(), "a")
 	if !a.Migrate || a.ServerTerminal() {
 		t.Errorf("the allocation is %+v", a)
 	}
-	w.wantEval("e", structs.EvalPending)
-	w.stop("a", "")
+	w.WantEval("e", structs.EvalPending)
+	w.Stop("a", "")
 	wantKind(t, stop("a"), structs.KindPrecondition)
 	wantKind(t, stop("x"), structs.KindNotFound)
 }
@@ -461,7 +438,7 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 func TestPlanApply_BeginsNoDeploymentOfAPurgedJob(t *testing.T) {
 	w := newFixture(t)
 	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: aJob("web", structs.JobService)})
-	j := state.Job(w.s.Read(), "default", "web")
+	j := state.Job(w.Store.Read(), "default", "web")
 	plan := &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "e", JobID: "web", Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
@@ -469,10 +446,10 @@ func TestPlanApply_BeginsNoDeploymentOfAPurgedJob(t *testing.T) {
 	}
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true})
 	do(w, state.PlanApply, plan)
-	if d := state.Deployment(w.s.Read(), "d"); d != nil {
+	if d := state.Deployment(w.Store.Read(), "d"); d != nil {
 		t.Errorf("the deployment is %+v", d)
 	}
-	if e := state.Eval(w.s.Read(), "e"); e.Status != structs.EvalPending {
+	if e := state.Eval(w.Store.Read(), "e"); e.Status != structs.EvalPending {
 		t.Errorf("the evaluation is %s", e.Status)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	w := newFixture(t)
-	w.volume("own", "p")
+	w.Volume("own", "p")
 	set := func(policy string) {
 		t.Helper()
 		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
@@ -21,7 +21,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	policy := func(own string) string {
 		v := aVolume("v", "p")
 		v.OnNodeLoss = own
-		return csi.LossPolicy(w.s.Read(), v)
+		return csi.LossPolicy(w.Store.Read(), v)
 	}
 	for _, c := range []struct{ plugin, own, want string }{
 		{"", "", structs.LossHold},
@@ -35,12 +35,12 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 		if got := policy(c.own); got != c.want {
 			t.Errorf("plugin %q, volume %q: the policy is %q, want %q", c.plugin, c.own, got, c.want)
 		}
-		v := csi.Volume(w.s.Read(), structs.DefaultNamespace, "own")
-		if got := state.VolumeDetail(w.s.Read(), v).LossPolicy; got != policy("") {
+		v := csi.Volume(w.Store.Read(), structs.DefaultNamespace, "own")
+		if got := state.VolumeDetail(w.Store.Read(), v).LossPolicy; got != policy("") {
 			t.Errorf("plugin %q: a volume without a rule shows %q", c.plugin, got)
 		}
 	}
-	if n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]; n != 0 {
+	if n := rowsByTable(w.Store.Read())[schema.PluginConfigs.Name()]; n != 0 {
 		t.Errorf("%d rows have only defaults", n)
 	}
 	for _, p := range []storage.PluginSettingsRequest{
@@ -55,15 +55,15 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
 	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
-	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
+	if schema.Unblocks.Get(w.Store.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
-	w.node("n1", anInstance("p", structs.CSIKindNode, true))
+	w.Node("n1", anInstance("p", structs.CSIKindNode, true))
 	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if csi.Plugin(w.s.Read(), "p") != nil {
+	if csi.Plugin(w.Store.Read(), "p") != nil {
 		t.Fatal("the plugin is still there")
 	}
-	if got := csi.PluginConfig(w.s.Read(), "p").OnNodeLoss; got != structs.LossFence {
+	if got := csi.PluginConfig(w.Store.Read(), "p").OnNodeLoss; got != structs.LossFence {
 		t.Errorf("the setting is %q", got)
 	}
 }
@@ -79,10 +79,10 @@ func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 		{},
 	} {
 		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginCalls: want})
-		if got := csi.PluginConfig(w.s.Read(), "p").PluginCalls; got != want {
+		if got := csi.PluginConfig(w.Store.Read(), "p").PluginCalls; got != want {
 			t.Errorf("the settings are %+v, want %+v", got, want)
 		}
-		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
+		n := rowsByTable(w.Store.Read())[schema.PluginConfigs.Name()]
 		if (n == 1) != (want != storage.PluginCalls{}) {
 			t.Errorf("%d rows have %+v", n, want)
 		}
@@ -103,8 +103,8 @@ func TestPluginConfig_KeepsTheSettingsOfDrift(t *testing.T) {
 		{storage.PluginDrift{Drift: storage.DriftReport}, 0},
 	} {
 		do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
-		got := csi.PluginConfig(w.s.Read(), "p")
-		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
+		got := csi.PluginConfig(w.Store.Read(), "p")
+		n := rowsByTable(w.Store.Read())[schema.PluginConfigs.Name()]
 		if n != c.rows || n > 0 && got.PluginDrift != c.drift {
 			t.Errorf("%+v: %d rows, got %+v", c.drift, n, got.PluginDrift)
 		}

@@ -27,19 +27,19 @@ func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIP
 
 // wantHealthy checks which nodes' instances of plugin p are used, and which driver owns the plugin's ID.
 func (w *fixture) wantHealthy(provider string, nodes ...string) {
-	w.t.Helper()
-	tx := w.s.Read()
+	w.T.Helper()
+	tx := w.Store.Read()
 	d := state.PluginDetail(tx, "p")
 	if d == nil || d.Provider != provider {
-		w.t.Fatalf("plugin %+v, want driver %s", d, provider)
+		w.T.Fatalf("plugin %+v, want driver %s", d, provider)
 	}
 	if d.NodesHealthy != len(nodes) || d.ControllersHealthy != len(nodes) {
-		w.t.Errorf("%d nodes and %d controllers are healthy, want %d", d.NodesHealthy, d.ControllersHealthy,
+		w.T.Errorf("%d nodes and %d controllers are healthy, want %d", d.NodesHealthy, d.ControllersHealthy,
 			len(nodes))
 	}
 	for _, n := range nodes {
 		if i := d.Nodes[n]; i == nil || !i.Healthy {
-			w.t.Errorf("the instance on node %s is not used: %+v", n, i)
+			w.T.Errorf("the instance on node %s is not used: %+v", n, i)
 		}
 	}
 }
@@ -47,30 +47,30 @@ func (w *fixture) wantHealthy(provider string, nodes ...string) {
 func (w *fixture) removeHalves(node string) {
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       node,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Full:         true,
 	})
 }
 
 func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.node("n2", ofDriver("b.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Node("n2", ofDriver("b.csi")...)
 	w.wantHealthy("a.csi", "n1")
-	row := csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	row := csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n2")
 	want := `not used: its driver is "b.csi", plugin "p" belongs to driver "a.csi"`
 	if row.Healthy || !row.OtherDriver || row.HealthDescription != want {
 		t.Errorf("the instance is %+v", row)
 	}
-	w.update("n2", ofDriver("b.csi")...)
-	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
+	w.Update("n2", ofDriver("b.csi")...)
+	if csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n2") != row {
 		t.Error("a report without changes was put")
 	}
 	unhealthy := ofDriver("b.csi")
 	unhealthy[0].Healthy = false
 	unhealthy[0].HealthDescription = "no answer"
-	w.update("n2", unhealthy...)
-	row = csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	w.Update("n2", unhealthy...)
+	row = csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n2")
 	if row.HealthDescription != "no answer" || row.OtherDriver {
 		t.Errorf("the instance is %+v", row)
 	}
@@ -78,113 +78,113 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 
 func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
 	for _, n := range []string{"n2", "n3"} {
 		b := ofDriver("b.csi")
 		for _, i := range b {
 			i.RequiresControllerPlugin = false
 		}
 		b[1].ControllerInfo.SupportsAttachDetach = false
-		w.node(n, b...)
+		w.Node(n, b...)
 	}
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n3"},
 		Status:       structs.NodeDown,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	w.wantHealthy("a.csi", "n1")
 	w.removeHalves("n1")
 	w.wantHealthy("b.csi", "n2")
-	p := csi.Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.Store.Read(), "p")
 	if p.SupportsAttachDetach || p.ControllerRequired {
 		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
 	}
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n3"},
 		Status:       structs.NodeReady,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
 func TestPluginDriver_InstanceThatBecomesAnotherDriverFreesTheID(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.node("n2", ofDriver("b.csi")...)
-	w.update("n1", ofDriver("b.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Node("n2", ofDriver("b.csi")...)
+	w.Update("n1", ofDriver("b.csi")...)
 	w.wantHealthy("b.csi", "n1", "n2")
 }
 
 func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.volume("v", "p")
-	w.node("n2", ofDriver("b.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Volume("v", "p")
+	w.Node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
-	w.node("n3", ofDriver("b.csi")...)
+	w.Node("n3", ofDriver("b.csi")...)
 	w.wantHealthy("a.csi")
-	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.Now()})
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
 func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.job(aJob("j", structs.JobService))
-	w.alloc("a1", "j", "n1")
-	w.volume("v", "p")
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
-	w.release("v", "a1")
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Job(aJob("j", structs.JobService))
+	w.Alloc("a1", "j", "n1")
+	w.Volume("v", "p")
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
+	w.Release("v", "a1")
 	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.node("n2", ofDriver("b.csi")...)
+	w.Node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
-	w.outcome("v", "n1", "detach", nil)
+	w.Outcome("v", "n1", "detach", nil)
 	w.wantHealthy("b.csi", "n2")
 }
 
 func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
 	v := aVolume("v", "p")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v.Copy()},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "create",
 		Final:        true,
 		Err:          &structs.OperationError{Message: "no"},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.node("n2", ofDriver("b.csi")...)
+	w.Node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
 	v.PluginID = "q"
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v.Copy()},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	w.wantHealthy("b.csi", "n2")
 }
 
 func TestPluginDriver_RenamedByItsVendorKeepsTheVolumes(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.node("n2", ofDriver("a.csi")...)
-	w.volume("v", "p")
-	w.update("n1", renamed(ofDriver("a2.csi"), "a.csi")...)
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Node("n2", ofDriver("a.csi")...)
+	w.Volume("v", "p")
+	w.Update("n1", renamed(ofDriver("a2.csi"), "a.csi")...)
 	w.wantHealthy("a.csi", "n1", "n2") // during the rollout the driver has both names
-	w.update("n2", renamed(ofDriver("a2.csi"), "a.csi")...)
+	w.Update("n2", renamed(ofDriver("a2.csi"), "a.csi")...)
 	w.wantHealthy("a2.csi", "n1", "n2")
-	p := csi.Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.Store.Read(), "p")
 	if !p.SupportsAttachDetach || !p.ControllerSeen {
 		t.Errorf("the properties of the driver are lost: %+v", p)
 	}
@@ -192,21 +192,21 @@ func TestPluginDriver_RenamedByItsVendorKeepsTheVolumes(t *testing.T) {
 
 func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", ofDriver("a.csi")...)
-	w.job(aJob("j", structs.JobService))
-	w.alloc("a1", "j", "n1")
-	w.volume("v", "p")
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
+	w.Node("n1", ofDriver("a.csi")...)
+	w.Job(aJob("j", structs.JobService))
+	w.Alloc("a1", "j", "n1")
+	w.Volume("v", "p")
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
 	detail := func() *structs.CSIVolumeDetail {
-		return state.VolumeDetail(w.s.Read(), csi.Volume(w.s.Read(), structs.DefaultNamespace, "v"))
+		return state.VolumeDetail(w.Store.Read(), csi.Volume(w.Store.Read(), structs.DefaultNamespace, "v"))
 	}
 	if d := detail(); len(d.Warnings) != 0 {
 		t.Errorf("got warnings %q, want none", d.Warnings)
 	}
 	updated := ofDriver("a.csi")
 	updated[0].NodeInfo.ID = "i-2"
-	w.update("n1", updated...)
+	w.Update("n1", updated...)
 	want := `attached to node name-n1 as "external", which plugin p names "i-2" now`
 	if d := detail(); len(d.Warnings) != 1 ||
 		!strings.HasPrefix(d.Warnings[0], want) ||
@@ -228,19 +228,19 @@ func jobRunning(id, kind string, more ...string) *structs.Job {
 
 func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
-	w.node("n2", attaching(anInstance("p", structs.CSIKindNode, true))...)
-	w.node("n3", anInstance("p", structs.CSIKindNode, true), anInstance("q", structs.CSIKindNode, true),
+	w.Node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
+	w.Node("n2", attaching(anInstance("p", structs.CSIKindNode, true))...)
+	w.Node("n3", anInstance("p", structs.CSIKindNode, true), anInstance("q", structs.CSIKindNode, true),
 		anInstance("q", structs.CSIKindController, true))
-	w.job(jobRunning("controllers", structs.CSIPluginController))
-	w.job(jobRunning("nodes", structs.CSIPluginNode, "q"))
-	w.alloc("c1", "controllers", "n1")
+	w.Job(jobRunning("controllers", structs.CSIPluginController))
+	w.Job(jobRunning("nodes", structs.CSIPluginNode, "q"))
+	w.Alloc("c1", "controllers", "n1")
 	for _, n := range []string{"2", "3"} {
-		w.alloc("a"+n, "nodes", "n"+n)
+		w.Alloc("a"+n, "nodes", "n"+n)
 	}
 	want := func(id string, controllers, controllersExpected, nodes, nodesExpected, allocs int) {
 		t.Helper()
-		d := state.PluginDetail(w.s.Read(), id)
+		d := state.PluginDetail(w.Store.Read(), id)
 		if d.ControllersHealthy != controllers || d.ControllersExpected != controllersExpected ||
 			d.NodesHealthy != nodes ||
 			d.NodesExpected != nodesExpected || len(d.Allocations) != allocs {
@@ -251,10 +251,10 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	}
 	want("p", 1, 1, 2, 2, 3)
 	want("q", 1, 2, 1, 2, 2)
-	w.client("n1", "c1", structs.AllocFailed) // one of the two jobs goes
+	w.Client("n1", "c1", structs.AllocFailed) // one of the two jobs goes
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Full:         true,
 	})
 	want("p", 0, 0, 2, 2, 3)

@@ -13,38 +13,38 @@ func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 	w := newFixture(t)
 	wantRow := func(want bool, after string) {
 		t.Helper()
-		got := csi.Plugin(w.s.Read(), "p") != nil
+		got := csi.Plugin(w.Store.Read(), "p") != nil
 		if got != want {
 			t.Errorf("after %s: got a row %v, want %v", after, got, want)
 		}
-		err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+		err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.Now()})
 		wantKind(t, err, map[bool]structs.Kind{true: structs.KindPrecondition}[want])
 	}
 	wantRow(false, "nothing")
-	w.volume("v", "p")
+	w.Volume("v", "p")
 	wantRow(true, "a volume")
-	w.node("n1", anInstance("p", structs.CSIKindNode, false))
-	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	w.Node("n1", anInstance("p", structs.CSIKindNode, false))
+	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.Now()})
 	wantRow(true, "an unhealthy instance")
-	w.job(aJob("runs-p", structs.JobService, "p"))
-	w.alloc("a", "runs-p", "n1")
+	w.Job(aJob("runs-p", structs.JobService, "p"))
+	w.Alloc("a", "runs-p", "n1")
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
 		Full:         true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	wantRow(true, "an allocation that runs it")
-	w.stop("a", "")
+	w.Stop("a", "")
 	wantRow(true, "a request to stop the allocation")
-	w.client("n1", "a", structs.AllocComplete)
+	w.Client("n1", "a", structs.AllocComplete)
 	wantRow(false, "the end of the allocation")
 }
 
 func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w := threeNodes(t, false)
-	w.job(aJob("runs-p", structs.JobService, "p"))
-	w.alloc("c1", "runs-p", "n1")
-	err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	w.Job(aJob("runs-p", structs.JobService, "p"))
+	w.Alloc("c1", "runs-p", "n1")
+	err := try(w, csi.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.Now()})
 	for _, says := range []string{
 		"node instance on node n1", "allocation c1 of job runs-p",
 		"volume v in namespace default",
@@ -57,38 +57,38 @@ func TestPluginDelete_NamesTheReferences(t *testing.T) {
 
 func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
-	w.blocked("waits", structs.WakePlugin("p"))
-	w.update("n1", anInstance("p", structs.CSIKindNode, false))
-	w.wantEval("blocked-waits", structs.EvalBlocked)
-	w.update("n1", anInstance("p", structs.CSIKindNode, true))
-	w.wantEval("blocked-waits", structs.EvalPending)
+	w.Node("n1")
+	w.Blocked("waits", structs.WakePlugin("p"))
+	w.Update("n1", anInstance("p", structs.CSIKindNode, false))
+	w.WantEval("blocked-waits", structs.EvalBlocked)
+	w.Update("n1", anInstance("p", structs.CSIKindNode, true))
+	w.WantEval("blocked-waits", structs.EvalPending)
 
-	row, plugin := csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1"), csi.Plugin(w.s.Read(), "p")
-	w.blocked("waits", structs.WakePlugin("p"))
+	row, plugin := csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n1"), csi.Plugin(w.Store.Read(), "p")
+	w.Blocked("waits", structs.WakePlugin("p"))
 	same := anInstance("p", structs.CSIKindNode, true)
 	same.UpdateTime = 99
-	w.update("n1", same)
-	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != row ||
-		csi.Plugin(w.s.Read(), "p") != plugin {
+	w.Update("n1", same)
+	if csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n1") != row ||
+		csi.Plugin(w.Store.Read(), "p") != plugin {
 		t.Error("a report without changes was put")
 	}
-	w.wantEval("blocked-waits", structs.EvalBlocked)
+	w.WantEval("blocked-waits", structs.EvalBlocked)
 
 	moved := anInstance("p", structs.CSIKindNode, true)
 	moved.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "2"}}
-	w.update("n1", moved)
-	w.wantEval("blocked-waits", structs.EvalPending)
+	w.Update("n1", moved)
+	w.WantEval("blocked-waits", structs.EvalPending)
 
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Removes: []structs.CSIInstanceKey{
 			{PluginID: "p", Kind: structs.CSIKindNode},
 			{PluginID: "p", Kind: structs.CSIKindController},
 		},
 	})
-	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != nil {
+	if csi.Instance(w.Store.Read(), "p", structs.CSIKindNode, "n1") != nil {
 		t.Error("the instance was not removed")
 	}
 	for name, c := range map[string]struct {
@@ -110,20 +110,20 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 
 func TestPlugin_RecordsItsController(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", attachingHalves("p")...)
-	w.update("n1", anInstance("other", structs.CSIKindNode, true))
+	w.Node("n1", attachingHalves("p")...)
+	w.Update("n1", anInstance("other", structs.CSIKindNode, true))
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:       "n1",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}},
 	})
-	p := csi.Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.Store.Read(), "p")
 	if !p.Known || !p.ControllerRequired || !p.ControllerSeen ||
 		!p.SupportsAttachDetach ||
 		p.Provider != "provider-p" || p.Version != "1" {
 		t.Errorf("the plugin is %+v", p)
 	}
-	if o := csi.Plugin(w.s.Read(), "other"); o.ControllerRequired ||
+	if o := csi.Plugin(w.Store.Read(), "other"); o.ControllerRequired ||
 		o.ControllerSeen || o.SupportsAttachDetach ||
 		!o.Known {
 		t.Errorf("the other plugin is %+v", o)
@@ -133,15 +133,15 @@ func TestPlugin_RecordsItsController(t *testing.T) {
 // One task of a group runs the controller of a plugin, another its node half: each half counts once.
 func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1")
+	w.Node("n1")
 	job := aJob("runs-p", structs.JobSystem, "p", "p")
 	tasks := job.TaskGroups[0].Tasks
 	tasks[1].CSIPluginConfig.Type = structs.CSIPluginController
 	tasks[2].Name = "node"
 	tasks[2].CSIPluginConfig.Type = structs.CSIPluginNode
-	w.job(job)
-	w.alloc("a", "runs-p", "n1")
-	d := state.PluginDetail(w.s.Read(), "p")
+	w.Job(job)
+	w.Alloc("a", "runs-p", "n1")
+	d := state.PluginDetail(w.Store.Read(), "p")
 	if d.ControllersExpected != 1 || d.NodesExpected != 1 ||
 		len(d.Allocations) != 1 {
 		t.Errorf("%d controllers, %d nodes, %d allocations",
@@ -151,17 +151,17 @@ func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
 
 func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	w := newFixture(t)
-	w.node("n1", attachingHalves("p")...)
-	w.node("n2", attaching(anInstance("p", structs.CSIKindNode, false))...)
-	w.node("n3")
-	w.job(aJob("runs-p", structs.JobSystem, "p"))
+	w.Node("n1", attachingHalves("p")...)
+	w.Node("n2", attaching(anInstance("p", structs.CSIKindNode, false))...)
+	w.Node("n3")
+	w.Job(aJob("runs-p", structs.JobSystem, "p"))
 	for _, n := range []string{"1", "2", "3"} {
-		w.alloc("c"+n, "runs-p", "n"+n)
+		w.Alloc("c"+n, "runs-p", "n"+n)
 	}
-	w.alloc("gone", "runs-p", "n1")
-	w.client("n1", "gone", structs.AllocFailed)
-	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.now()})
-	d := state.PluginDetail(w.s.Read(), "p")
+	w.Alloc("gone", "runs-p", "n1")
+	w.Client("n1", "gone", structs.AllocFailed)
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.Now()})
+	d := state.PluginDetail(w.Store.Read(), "p")
 	if len(d.Controllers) != 1 || len(d.Nodes) != 2 ||
 		!d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
 		len(d.Allocations) != 3 {
@@ -177,7 +177,7 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 		t.Errorf("controllers %d of %d, nodes %d of %d", d.ControllersHealthy, d.ControllersExpected,
 			d.NodesHealthy, d.NodesExpected)
 	}
-	if state.PluginDetail(w.s.Read(), "x") != nil {
+	if state.PluginDetail(w.Store.Read(), "x") != nil {
 		t.Error("a missing plugin has a detail")
 	}
 }
@@ -186,17 +186,17 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 func TestFingerprint_WritesOnlyItsRows(t *testing.T) {
 	w := newFixture(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
-		w.node(id, anInstance("p", structs.CSIKindNode, true))
+		w.Node(id, anInstance("p", structs.CSIKindNode, true))
 	}
-	before := w.s.Read()
-	w.update("n2", anInstance("p", structs.CSIKindNode, false))
-	for i := range csi.InstancesByPlugin(w.s.Read(), "p") {
+	before := w.Store.Read()
+	w.Update("n2", anInstance("p", structs.CSIKindNode, false))
+	for i := range csi.InstancesByPlugin(w.Store.Read(), "p") {
 		was := csi.Instance(before, i.PluginID, i.Kind, i.NodeID)
 		if (i != was) != (i.NodeID == "n2") {
 			t.Errorf("the row of %s was put: %v", i.NodeID, i != was)
 		}
 	}
-	if csi.Plugin(before, "p") != csi.Plugin(w.s.Read(), "p") {
+	if csi.Plugin(before, "p") != csi.Plugin(w.Store.Read(), "p") {
 		t.Error("the plugin's row was put without changes")
 	}
 }

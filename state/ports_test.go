@@ -42,7 +42,7 @@ func TestComputedClass_OfHostNetworks(t *testing.T) {
 
 func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
 	w := newFixture(t)
-	w.job(aJob("everywhere", structs.JobSystem))
+	w.Job(aJob("everywhere", structs.JobSystem))
 	n := withNetwork("n1", "default")
 	register := func(edit func(*structs.Node)) {
 		c := n.Copy()
@@ -50,7 +50,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
 		c.NodeResources = &resources
 		edit(c)
 		n = c
-		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
 	}
 	register(func(*structs.Node) {})
 	for name, edit := range map[string]func(*structs.Node){
@@ -67,10 +67,10 @@ func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
 			}
 		},
 	} {
-		w.blocked("waiting", structs.WakeCapacity)
+		w.Blocked("waiting", structs.WakeCapacity)
 		register(edit)
 		w.wantEvaluated("node-update everywhere")
-		w.wantEval("blocked-waiting", structs.EvalPending)
+		w.WantEval("blocked-waiting", structs.EvalPending)
 		if t.Failed() {
 			t.Fatalf("after a change of %s", name)
 		}
@@ -81,8 +81,8 @@ func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
 func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 	w := threeNodes(t, true)
 	put := func(id string, stopped bool) {
-		w.index++
-		if err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+		w.Index++
+		if err := w.Store.Write(w.Index, func(tx *state.WriteTx) error {
 			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.ID = id
 			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
@@ -98,14 +98,14 @@ func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 	put("z", true)
 	put("y", true)
 	put("x", false)
-	w.check()
-	n := state.Node(w.s.Read(), state.Alloc(w.s.Read(), "x").NodeID)
+	w.Check()
+	n := state.Node(w.Store.Read(), state.Alloc(w.Store.Read(), "x").NodeID)
 	address := &structs.NodeNetworkAddress{Address: "10.0.0.1"}
-	if holder := state.PortsInUse(w.s.Read(), n).HolderOf(address, 80); holder != "x" {
+	if holder := state.PortsInUse(w.Store.Read(), n).HolderOf(address, 80); holder != "x" {
 		t.Errorf("allocation %q has the port, want the newest, x", holder)
 	}
 	put("w", true)
-	if len(state.Check(w.s.Read())) == 0 {
+	if len(state.Check(w.Store.Read())) == 0 {
 		t.Error("an older allocation that is to run shares its port with a newer one")
 	}
 }
@@ -117,8 +117,8 @@ func TestNodeRegister_SharesResourcesWithoutNetworks(t *testing.T) {
 		n := withNetwork(id, "default")
 		n.NodeResources.NodeNetworks[0].MacAddress = id
 		n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
-		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
-		return state.Node(w.s.Read(), id).NodeResources
+		do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.Now()})
+		return state.Node(w.Store.Read(), id).NodeResources
 	}
 	a := register("n1")
 	b := register("n2")

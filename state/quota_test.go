@@ -18,7 +18,7 @@ import (
 
 // quota stores the quota team with bounds.
 func (w *fixture) quota(b *quota.Bounds) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, namespace.QuotaPut, aQuota("team", b))
 }
 
@@ -31,57 +31,57 @@ func aQuota(name string, b *quota.Bounds) *quota.SpecPutRequest {
 
 // name makes namespaces name a quota.
 func (w *fixture) name(q string, all ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, ns := range all {
-		w.applyNamespace(&cluster.Namespace{Name: ns, Quota: q})
+		w.ApplyNamespace(&cluster.Namespace{Name: ns, Quota: q})
 	}
 }
 
 // used returns an amount of the use of the quota team.
 func (w *fixture) used(kind, name string) int64 {
-	return namespace.QuotaUsed(w.s.Read(), "team")[quota.Dimension{Kind: kind, Name: name}]
+	return namespace.QuotaUsed(w.Store.Read(), "team")[quota.Dimension{Kind: kind, Name: name}]
 }
 
 func (w *fixture) wantUsed(kind string, want int64) {
-	w.t.Helper()
+	w.T.Helper()
 	if got := w.used(kind, ""); got != want {
-		w.t.Errorf("%s: %d are used, want %d", kind, got, want)
+		w.T.Errorf("%s: %d are used, want %d", kind, got, want)
 	}
 }
 
 // place applies a plan that places allocations of a job, given as id@node, and returns its evaluation.
 func (w *fixture) place(j *structs.Job, place ...string) *structs.Evaluation {
-	w.t.Helper()
-	p := w.planOf(j, place...)
+	w.T.Helper()
+	p := w.PlanOf(j, place...)
 	do(w, state.PlanApply, p)
-	return state.Eval(w.s.Read(), p.Eval.ID)
+	return state.Eval(w.Store.Read(), p.Eval.ID)
 }
 
 func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
 	w := newFixture(t)
 	w.quota(&quota.Bounds{Allocations: 100})
-	w.node("n1")
+	w.Node("n1")
 	w.name("", "a", "b", "other")
-	before := w.job(jobIn("a", "before"))
+	before := w.Job(jobIn("a", "before"))
 	w.place(before, "a1@n1")
 	w.name("team", "a", "b")
 	w.wantUsed(quota.KindAllocations, 1) // those from before count
-	w.place(w.job(jobIn("b", "j")), "b1@n1", "b2@n1")
-	w.place(w.job(jobIn("other", "j")), "o1@n1")
+	w.place(w.Job(jobIn("b", "j")), "b1@n1", "b2@n1")
+	w.place(w.Job(jobIn("other", "j")), "o1@n1")
 	w.wantUsed(quota.KindAllocations, 3)
 	w.wantUsed(quota.KindCPU, 300)
 	w.wantUsed(quota.KindMemory, 300)
-	w.stop("b1", "")
+	w.Stop("b1", "")
 	w.wantUsed(quota.KindAllocations, 2)
-	w.client("n1", "b1", structs.AllocComplete)
-	w.client("n1", "b2", structs.AllocFailed)
+	w.Client("n1", "b1", structs.AllocComplete)
+	w.Client("n1", "b2", structs.AllocFailed)
 	w.wantUsed(quota.KindAllocations, 1)
 
 	w.name("", "a")
 	w.wantUsed(quota.KindAllocations, 0)
 	w.name("team", "other")
 	w.wantUsed(quota.KindAllocations, 1)
-	if got := namespace.OfQuota(w.s.Read(), "team"); strings.Join(got, " ") != "b other" {
+	if got := namespace.OfQuota(w.Store.Read(), "team"); strings.Join(got, " ") != "b other" {
 		t.Errorf("the quota is named by %v", got)
 	}
 }
@@ -102,14 +102,14 @@ func TestQuota_RejectsAPlanBeyondIt(t *testing.T) {
 			w := newFixture(t)
 			w.quota(&c.bounds)
 			w.name("team", "a")
-			w.node("n1")
-			w.node("n2")
-			e := w.place(w.job(jobIn("a", "j")), "a1@n1", "a2@n2")
+			w.Node("n1")
+			w.Node("n2")
+			e := w.place(w.Job(jobIn("a", "j")), "a1@n1", "a2@n2")
 			want := "a1 a2"
 			if c.want != "" {
 				want = "" // it is all or nothing, because its stops count too
 			}
-			if got := w.placed("a1", "a2"); got != want || !strings.Contains(e.StatusDescription, c.want) {
+			if got := w.Placed("a1", "a2"); got != want || !strings.Contains(e.StatusDescription, c.want) {
 				t.Errorf("placed %q: %q; want %q with %q", got, e.StatusDescription, want, c.want)
 			}
 			if (e.Status == structs.EvalPending) != (c.want != "") {
@@ -124,12 +124,12 @@ func TestQuota_RejectsTheSecondOfTwoPlans(t *testing.T) {
 	w := newFixture(t)
 	w.quota(&quota.Bounds{Allocations: 1})
 	w.name("team", "a", "b")
-	w.node("n1")
-	first := w.planOf(w.job(jobIn("a", "j")), "a1@n1")
-	second := w.planOf(w.job(jobIn("b", "j")), "b1@n1")
+	w.Node("n1")
+	first := w.PlanOf(w.Job(jobIn("a", "j")), "a1@n1")
+	second := w.PlanOf(w.Job(jobIn("b", "j")), "b1@n1")
 	do(w, state.PlanApply, first)
 	do(w, state.PlanApply, second)
-	if got := w.placed("a1", "b1"); got != "a1" {
+	if got := w.Placed("a1", "b1"); got != "a1" {
 		t.Errorf("placed %q", got)
 	}
 }
@@ -141,11 +141,11 @@ func TestQuota_CountsTheStopsOfAPlan(t *testing.T) {
 	w.quota(&quota.Bounds{})
 	w.name("team", "a", "b")
 	w.name("", "other")
-	w.node("n1")
-	j := w.job(jobIn("a", "j"))
+	w.Node("n1")
+	j := w.Job(jobIn("a", "j"))
 	w.place(j, "a1@n1", "a2@n1")
-	w.place(w.job(jobIn("b", "j")), "b1@n1")
-	w.place(w.job(jobIn("other", "j")), "o1@n1")
+	w.place(w.Job(jobIn("b", "j")), "b1@n1")
+	w.place(w.Job(jobIn("other", "j")), "o1@n1")
 	w.quota(&quota.Bounds{Allocations: 1})
 	for _, c := range []struct{ stop, place, want string }{
 		{"", "x1", ""},
@@ -153,12 +153,12 @@ func TestQuota_CountsTheStopsOfAPlan(t *testing.T) {
 		{"a1", "x3", "x3"},
 		{"b1", "x4", "x4"},
 	} {
-		p := w.planOf(j, c.place+"@n1")
+		p := w.PlanOf(j, c.place+"@n1")
 		if c.stop != "" {
 			p.Stop = []*structs.PlanStop{{AllocID: c.stop, PreemptedBy: c.place}}
 		}
 		do(w, state.PlanApply, p)
-		if got := w.placed(c.place); got != c.want {
+		if got := w.Placed(c.place); got != c.want {
 			t.Errorf("instead of %q the plan places %q, want %q", c.stop, got, c.want)
 		}
 	}
@@ -169,14 +169,14 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 	w := newFixture(t)
 	w.quota(&quota.Bounds{MemoryMaxMB: 1000, Devices: []*quota.DeviceBound{{Name: "nvidia/gpu", Count: 2}}})
 	w.name("team", "a")
-	w.node("n1")
-	j := w.job(jobIn("a", "j"))
+	w.Node("n1")
+	j := w.Job(jobIn("a", "j"))
 	devices := func(ids ...string) map[string][]*structs.AllocatedDeviceResource {
 		return map[string][]*structs.AllocatedDeviceResource{"t": {{
 			Vendor: "nvidia", Type: "gpu", Name: "x", DeviceIDs: ids,
 		}}}
 	}
-	spec := namespace.Quota(w.s.Read(), "team")
+	spec := namespace.Quota(w.Store.Read(), "team")
 	ask := quota.OfDevices(devices("1", "2", "3"))
 	if got := quota.Exceeds(spec, nil, ask); got == nil ||
 		got.Figures() != "device nvidia/gpu: 0 used, 3 asked, 2 allowed" {
@@ -185,10 +185,10 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 	if got := quota.Exceeds(spec, nil, quota.OfDevices(devices("1", "2"))); got != nil {
 		t.Errorf("two devices: %v", got)
 	}
-	p := w.planOf(j, "a1@n1")
+	p := w.PlanOf(j, "a1@n1")
 	p.Place[0].Resources = &structs.Resources{CPU: 1, MemoryMB: 100, MemoryMaxMB: 1001}
 	do(w, state.PlanApply, p)
-	if got := w.placed("a1"); got != "" {
+	if got := w.Placed("a1"); got != "" {
 		t.Error("it may use 1001 MiB of 1000")
 	}
 	p.Place[0].Resources.MemoryMaxMB = 1000
@@ -201,28 +201,28 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 // blockedOn puts a blocked evaluation that waits for the quota team, and returns a function that tells its
 // status.
 func (w *fixture) blockedOn(j *structs.Job) (status func() string) {
-	w.t.Helper()
-	w.index++
+	w.T.Helper()
+	w.Index++
 	e := &structs.Evaluation{
 		ID: "blocked" + j.ID, Namespace: j.Namespace, JobID: j.ID, Type: j.Type, Priority: 50,
-		TriggeredBy: structs.TriggerQueuedAllocs, Status: structs.EvalBlocked, SnapshotIndex: w.index,
+		TriggeredBy: structs.TriggerQueuedAllocs, Status: structs.EvalBlocked, SnapshotIndex: w.Index,
 		BlockedOn: []string{quota.UnblockKey("team")},
 	}
-	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
-	return func() string { return state.Eval(w.s.Read(), e.ID).Status }
+	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.Now()})
+	return func() string { return state.Eval(w.Store.Read(), e.ID).Status }
 }
 
 func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 	for name, change := range map[string]func(w *fixture){
-		"an allocation is stopped": func(w *fixture) { w.stop("b1", "") },
-		"an allocation ends":       func(w *fixture) { w.client("n1", "b1", structs.AllocFailed) },
+		"an allocation is stopped": func(w *fixture) { w.Stop("b1", "") },
+		"an allocation ends":       func(w *fixture) { w.Client("n1", "b1", structs.AllocFailed) },
 		"the bound changes":        func(w *fixture) { w.quota(&quota.Bounds{Allocations: 2}) },
 		"the namespace leaves":     func(w *fixture) { w.name("", "a") },
 		"another one leaves":       func(w *fixture) { w.name("", "b") },
 		"nothing for the quota": func(w *fixture) {
-			w.stop("o1", "")
-			w.place(state.Job(w.s.Read(), "other", "j"), "o2@n1")
-			w.applyNamespace(&cluster.Namespace{Name: "b", Quota: "team", Description: "new"})
+			w.Stop("o1", "")
+			w.place(state.Job(w.Store.Read(), "other", "j"), "o2@n1")
+			w.ApplyNamespace(&cluster.Namespace{Name: "b", Quota: "team", Description: "new"})
 			w.quota(&quota.Bounds{Allocations: 1})
 		},
 	} {
@@ -231,10 +231,10 @@ func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
 			w.quota(&quota.Bounds{Allocations: 1})
 			w.name("team", "a", "b")
 			w.name("", "other")
-			w.node("n1")
-			w.place(w.job(jobIn("b", "j")), "b1@n1")
-			w.place(w.job(jobIn("other", "j")), "o1@n1")
-			status := w.blockedOn(w.job(jobIn("a", "j")))
+			w.Node("n1")
+			w.place(w.Job(jobIn("b", "j")), "b1@n1")
+			w.place(w.Job(jobIn("other", "j")), "o1@n1")
+			status := w.blockedOn(w.Job(jobIn("a", "j")))
 			want := structs.EvalPending
 			if strings.HasPrefix(name, "nothing") {
 				want = structs.EvalBlocked
@@ -280,24 +280,24 @@ func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
 		do(w, namespace.QuotaPut, aQuota("second", &quota.Bounds{Allocations: 3}))
 		w.name("", "a", "b")
 		w.classes("fast", "slow")
-		w.node("n1")
+		w.Node("n1")
 		for n := range rapid.IntRange(1, 25).Draw(t, "entries") {
 			ns := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace")
 			id := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "id")
 			changeUse(w, ns, ns+id, rapid.IntRange(0, 5).Draw(t, "change"), n)
 		}
 		var file bytes.Buffer
-		if err := w.s.Save(&file); err != nil {
+		if err := w.Store.Save(&file); err != nil {
 			t.Fatal(err)
 		}
 		before := slices.Clone(file.Bytes())
-		w.s = state.New()
-		if err := w.s.Load(&file); err != nil {
+		w.Store = state.New()
+		if err := w.Store.Load(&file); err != nil {
 			t.Fatal(err)
 		}
-		w.check()
+		w.Check()
 		var again bytes.Buffer
-		if err := w.s.Save(&again); err != nil || !bytes.Equal(before, again.Bytes()) {
+		if err := w.Store.Save(&again); err != nil || !bytes.Equal(before, again.Bytes()) {
 			t.Errorf("the file of the loaded state is another one: %v", err)
 		}
 		changeUse(w, "a", "a1", 0, 100)
@@ -307,14 +307,14 @@ func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
 func changeUse(w *fixture, ns, id string, change, n int) {
 	switch change {
 	case 0:
-		w.place(w.job(jobIn(ns, "j")), id+"@n1")
+		w.place(w.Job(jobIn(ns, "j")), id+"@n1")
 	case 1:
-		if a := state.Alloc(w.s.Read(), id); a != nil && !a.Terminal() {
-			w.stop(id, "")
+		if a := state.Alloc(w.Store.Read(), id); a != nil && !a.Terminal() {
+			w.Stop(id, "")
 		}
 	case 2:
-		if state.Alloc(w.s.Read(), id) != nil {
-			w.client("n1", id, structs.AllocComplete)
+		if state.Alloc(w.Store.Read(), id) != nil {
+			w.Client("n1", id, structs.AllocComplete)
 		}
 	case 3:
 		v := aVolume(id, "p")
@@ -323,7 +323,7 @@ func changeUse(w *fixture, ns, id string, change, n int) {
 		v.Class = []string{"", "fast", "slow"}[n%3]
 		v.QuotaWeight = n % 3
 		_ = try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
+			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.Now(),
 		})
 	case 4:
 		_ = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{

@@ -41,13 +41,13 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 }
 
 func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
-	w.t.Helper()
-	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.now()})
+	w.T.Helper()
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.Now()})
 }
 
 // classes stores classes of the plugin p.
 func (w *fixture) classes(names ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, name := range names {
 		do(w, csi.ClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: name, PluginID: "p"}})
 	}
@@ -156,7 +156,7 @@ func TestQuota_RejectsVolumes(t *testing.T) {
 				c.change(all[1])
 			}
 			err := try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
-				Volumes: all[1:], WriteOptions: w.now(),
+				Volumes: all[1:], WriteOptions: w.Now(),
 			})
 			if c.want == "" && err != nil {
 				t.Error(err)
@@ -180,7 +180,7 @@ func TestQuota_RejectsAnExpansion(t *testing.T) {
 	larger.RequestedCapacityMin = 151
 	put := func(v *structs.CSIVolume) error {
 		return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
+			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.Now(),
 		})
 	}
 	wantRejected(t, put(larger), structs.KindPrecondition, "100 B used, 51 B asked, 150 B allowed")

@@ -21,9 +21,9 @@ func ids[T any](rows func(func(*T) bool), id func(*T) string) string {
 
 func TestLists_HaveTheExpectedRows(t *testing.T) {
 	w := fullFixture(t) // v is attached to n1 for a1; a2 waits
-	w.job(aJob("k", structs.JobBatch))
-	w.client("n3", "b3", structs.AllocComplete)
-	tx := w.s.Read()
+	w.Job(aJob("k", structs.JobBatch))
+	w.Client("n3", "b3", structs.AllocComplete)
+	tx := w.Store.Read()
 	node := func(n *structs.Node) string { return n.ID }
 	alloc := func(a *structs.Allocation) string { return a.ID }
 	instance := func(i *structs.CSIPluginInstance) string { return fmt.Sprint(i.Kind, "@", i.NodeID) }
@@ -78,8 +78,8 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 	if state.AllocWithJob(tx, nil) != nil {
 		t.Error("a missing allocation has a job")
 	}
-	w.release("v", "a1")
-	if got := ids(csi.UnsettledAttachments(w.s.Read()), at); got != "v@n1" {
+	w.Release("v", "a1")
+	if got := ids(csi.UnsettledAttachments(w.Store.Read()), at); got != "v@n1" {
 		t.Errorf("got unsettled attachments %q, want v@n1", got)
 	}
 }
@@ -91,20 +91,20 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	put := func() error {
 		return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	wantKind(t, put(), "")
-	w.claim(aClaim("new", "a1", wr, snw))
+	w.Claim(aClaim("new", "a1", wr, snw))
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "new",
 		Op:           "create",
 		Err:          &structs.OperationError{Message: "no such pool"},
 		Final:        true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.wantReason("new", "a1", "could not be created: no such pool")
-	wantKind(t, w.tryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
+	w.WantReason("new", "a1", "could not be created: no such pool")
+	wantKind(t, w.TryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
 	v.PluginID = "p"
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     mnr,
@@ -117,7 +117,7 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 		ID:           "new",
 		Op:           "create",
 		ExternalID:   "x",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.wantClaims("new", map[string]string{"a1": granted})
+	w.WantClaims("new", map[string]string{"a1": granted})
 }

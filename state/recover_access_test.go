@@ -15,10 +15,10 @@ func TestRecover_HasTheModeOfTheArchive(t *testing.T) {
 			do(w, state.ACLModeChange, &access.ModeChange{Mode: mode, Loosen: true})
 		}
 		set(archived)
-		saved := w.save()
+		saved := w.Save()
 		for _, present := range access.Modes {
 			set(present)
-			if got, _ := state.ACLMode(w.restored(saved).s.Read()); got != archived {
+			if got, _ := state.ACLMode(w.restored(saved).Store.Read()); got != archived {
 				t.Errorf("mode %s, an archive with %s: the mode is %s", present, archived, got)
 			}
 		}

@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,90 +14,55 @@ import (
 	"berth/structs/cluster"
 )
 
-// restored returns a fixture whose state went back from that of w to a saved one.
-func (w *fixture) restored(saved []byte) *fixture {
-	w.t.Helper()
-	back := newFixture(w.t)
-	err := back.s.Load(bytes.NewReader(saved))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	back.index = max(w.index, back.s.Index())
-	do(back, func(tx *state.WriteTx, before *state.ReadTx) error {
-		state.Recover(tx, before, 1)
-		return nil
-	}, w.s.Read())
-	return back
-}
-
-func (w *fixture) save() []byte {
-	w.t.Helper()
-	var b bytes.Buffer
-	if err := w.s.Save(&b); err != nil {
-		w.t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-func (w *fixture) setAccounted(nodes ...string) {
-	w.t.Helper()
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
-		NodeIDs:      nodes,
-		Status:       structs.NodeReady,
-		Accounted:    true,
-		WriteOptions: w.now(),
-	})
-}
-
 func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
 	w := threeNodes(t, true)
-	saved := w.save()
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
+	saved := w.Save()
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
 	back := w.restored(saved)
-	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.Store.Read(), "default", "v", "n1")
 	if a == nil || a.State != structs.AttachmentDetaching || !a.Found ||
 		a.ExternalNodeID == "" ||
 		a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
 		t.Fatalf("the attachment without a claim in the restored state is %+v", a)
 	}
-	if why := csi.AttachmentWaits(back.s.Read(), a); why == "" {
+	if why := csi.AttachmentWaits(back.Store.Read(), a); why == "" {
 		t.Error("it may be detached before its node has reported its volumes")
 	}
-	back.setAccounted("n1", "n2", "n3")
-	if why := csi.AttachmentWaits(back.s.Read(), a); why != "" {
+	back.SetAccounted("n1", "n2", "n3")
+	if why := csi.AttachmentWaits(back.Store.Read(), a); why != "" {
 		t.Error(why)
 	}
-	back.claim(aClaim("v", "a2", wr, snw))
-	back.wantReason("v", "a2", "is being detached from node name-n1")
-	back.outcome("v", "n1", "detach", nil)
-	back.wantClaims("v", map[string]string{"a2": granted})
+	back.Claim(aClaim("v", "a2", wr, snw))
+	back.WantReason("v", "a2", "is being detached from node name-n1")
+	back.Outcome("v", "n1", "detach", nil)
+	back.WantClaims("v", map[string]string{"a2": granted})
 }
 
 func TestRecover_AttachesAttachedVolumesAgain(t *testing.T) {
 	w := threeNodes(t, true)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
-	saved := w.save()
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
+	saved := w.Save()
 	back := w.restored(saved)
-	if got := back.attachment("v", "n1"); got != structs.AttachmentAttaching {
+	if got := back.Attachment("v", "n1"); got != structs.AttachmentAttaching {
 		t.Errorf("the attachment is %s", got)
 	}
-	back.wantClaims("v", map[string]string{"a1": granted})
-	back.wantReason("v", "a1", "has not yet reported that all its volumes have claims")
-	back.setAccounted("n1", "n2", "n3")
-	back.outcome("v", "n1", "attach", nil)
-	back.wantReason("v", "a1", "")
+	back.WantClaims("v", map[string]string{"a1": granted})
+	back.WantReason("v", "a1", "has not yet reported that all its volumes have claims")
+	back.SetAccounted("n1", "n2", "n3")
+	back.Outcome("v", "n1", "attach", nil)
+	back.WantReason("v", "a1", "")
 }
 
 // The attachment of the snapshot belongs to the same node, so there is no second one.
 func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	w := threeNodes(t, true)
-	w.claim(aClaim("v", "a1", wr, snw))
-	saved := w.save()
-	w.outcome("v", "n1", "attach", nil)
-	w.release("v", "a1")
-	if a := csi.Attachment(w.restored(saved).s.Read(), "default", "v",
+	w.Claim(aClaim("v", "a1", wr, snw))
+	saved := w.Save()
+	w.Outcome("v", "n1", "attach", nil)
+	w.Release("v", "a1")
+	if a := csi.Attachment(w.restored(saved).Store.Read(), "default", "v",
 		"n1"); a.State != structs.AttachmentAttaching || a.Found {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -107,15 +71,15 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 // Readers of the state that is replaced still see its rows.
 func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
 	w := newFixture(t)
-	saved := w.save()
-	w.node("n1")
+	saved := w.Save()
+	w.Node("n1")
 	event := &structs.NodeEvent{Message: "m", Details: map[string]string{"k": "v"}}
 	do(w, state.NodeEvents, &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {event}}})
-	events := state.Node(w.s.Read(), "n1").Events
+	events := state.Node(w.Store.Read(), "n1").Events
 	last := events[len(events)-1]
 	before := addressOf(last.Details)
 	back := w.restored(saved)
-	n := state.Node(back.s.Read(), "n1")
+	n := state.Node(back.Store.Read(), "n1")
 	if n == nil || len(n.Events) != len(events)+1 {
 		t.Fatalf("the restored state has the node %+v", n)
 	}
@@ -124,35 +88,18 @@ func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
 	}
 }
 
-// noteCall records a call for the volume "v" or, with a node, for its attachment there.
-func (w *fixture) noteCall(node string, call *structs.CSICall) {
-	w.t.Helper()
-	index := csi.Volume(w.s.Read(), "default", "v").CreateIndex
-	if node != "" {
-		index = csi.Attachment(w.s.Read(), "default", "v", node).CreateIndex
-	}
-	note := &structs.CSICallNote{
-		VolumeID:     "v",
-		NodeID:       node,
-		RowIndex:     index,
-		Call:         call,
-		WriteOptions: w.now(),
-	}
-	do(w, csi.CallNote, note)
-}
-
 // The clock of the server that proposed an earlier entry may have been behind that of the call.
 func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 	for settle, forgotten := range map[time.Duration]bool{0: true, 1: false} {
 		w := threeNodes(t, true)
-		w.claim(aClaim("v", "a1", wr, snw))
-		w.noteCall("n1", &structs.CSICall{
+		w.Claim(aClaim("v", "a1", wr, snw))
+		w.NoteCall("n1", &structs.CSICall{
 			NodeID: "n3",
 			Op:     "attach",
 			Time:   1000,
 		})
-		w.release("v", "a1")
-		a := csi.Attachment(w.s.Read(), "default", "v", "n1")
+		w.Release("v", "a1")
+		a := csi.Attachment(w.Store.Read(), "default", "v", "n1")
 		force := &structs.CSIVolumeForceRequest{
 			VolumeID:     "v",
 			NodeID:       "n1",
@@ -160,9 +107,9 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 			Settle:       settle,
 			WriteOptions: structs.WriteOptions{Now: 999},
 		}
-		w.index++
-		err := w.s.Write(w.index, func(tx *state.WriteTx) error { return state.VolumeForce(tx, force) })
-		if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
+		w.Index++
+		err := w.Store.Write(w.Index, func(tx *state.WriteTx) error { return state.VolumeForce(tx, force) })
+		if a := csi.Attachment(w.Store.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
 			(a == nil) != forgotten {
 			t.Errorf("settled after %s: %v, %+v", settle, err, a)
 		}
@@ -189,14 +136,14 @@ func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := threeNodes(t, true)
-			w.claim(aClaim("v", "a1", wr, snw))
-			w.noteCall("n1", c.saved)
-			w.noteCall("", c.saved)
-			saved := w.save()
-			w.release("v", "a1")
-			w.noteCall("n1", c.replaced)
-			w.noteCall("", c.replaced)
-			back := w.restored(saved).s.Read()
+			w.Claim(aClaim("v", "a1", wr, snw))
+			w.NoteCall("n1", c.saved)
+			w.NoteCall("", c.saved)
+			saved := w.Save()
+			w.Release("v", "a1")
+			w.NoteCall("n1", c.replaced)
+			w.NoteCall("", c.replaced)
+			back := w.restored(saved).Store.Read()
 			a, v := csi.Attachment(back, "default", "v", "n1"), csi.Volume(back, "default", "v")
 			if !reflect.DeepEqual(a.Call, c.want) || !reflect.DeepEqual(v.Call, c.want) {
 				t.Errorf("the attachment names %+v, the volume %+v, want %+v", a.Call, v.Call, c.want)
@@ -207,15 +154,15 @@ func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 
 func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testing.T) {
 	w := threeNodes(t, true)
-	saved := w.save()
-	w.claim(aClaim("v", "a1", wr, snw))
+	saved := w.Save()
+	w.Claim(aClaim("v", "a1", wr, snw))
 	call := &structs.CSICall{
 		NodeID: "n3",
 		Op:     "attach",
 		Time:   1,
 	}
-	w.noteCall("n1", call)
-	a := csi.Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
+	w.NoteCall("n1", call)
+	a := csi.Attachment(w.restored(saved).Store.Read(), "default", "v", "n1")
 	if !a.Found || !reflect.DeepEqual(a.Call, call) {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -227,14 +174,14 @@ func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 		do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs:      []string{n},
 			Status:       structs.NodeDown,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	down(w, "n3")
-	saved := w.save()
-	w.setAccounted("n3") // it came back after the snapshot
-	w.node("n4")         // it joined after the snapshot
-	w.node("n5")
+	saved := w.Save()
+	w.SetAccounted("n3") // it came back after the snapshot
+	w.Node("n4")         // it joined after the snapshot
+	w.Node("n5")
 	down(w, "n5")
 	back := w.restored(saved)
 	for id, want := range map[string]bool{
@@ -242,16 +189,16 @@ func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 		"n3": true,
 		"n4": true,
 	} {
-		if n := state.Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
+		if n := state.Node(back.Store.Read(), id); n == nil || n.Unaccounted != want {
 			t.Errorf("node %s is %+v, want unaccounted %t", id, n, want)
 		}
 	}
-	if state.Node(back.s.Read(), "n5") != nil {
+	if state.Node(back.Store.Read(), "n5") != nil {
 		t.Error("the restored state has node n5, which held nothing in the replaced state")
 	}
 	fresh := newFixture(t)
-	fresh.index = w.index
-	if back := fresh.restored(saved); !state.Node(back.s.Read(), "n3").Unaccounted {
+	fresh.Index = w.Index
+	if back := fresh.restored(saved); !state.Node(back.Store.Read(), "n3").Unaccounted {
 		t.Error("node n3 is accounted for, but it may have come back after the snapshot")
 	}
 }
@@ -262,25 +209,25 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{unmade},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	for _, id := range []string{"v", "unmade"} {
 		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           id,
 			Secrets:      structs.Secrets{"only": "to delete"},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
-	back := w.restored(w.save())
+	back := w.restored(w.Save())
 	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
-		v := csi.Volume(back.s.Read(), "default", id)
+		v := csi.Volume(back.Store.Read(), "default", id)
 		if v.Secrets["only"] != "" || v.State != want ||
 			v.LastError == nil ||
 			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
-		do(back, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
-		if v := csi.Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
+		do(back, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.Now()})
+		if v := csi.Volume(back.Store.Read(), "default", id); v.State != structs.VolumeDeleting ||
 			v.LastError != nil {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
@@ -293,17 +240,17 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	v.Secrets = structs.Secrets{"key": "value"}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	find := func(as ...*structs.CSIAttachment) {
-		do(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.now()})
+		do(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.Now()})
 	}
 	find(&structs.CSIAttachment{
 		Namespace: "default",
 		VolumeID:  "v",
 		NodeID:    "n2",
 	})
-	a := csi.Attachment(w.s.Read(), "default", "v", "n2")
+	a := csi.Attachment(w.Store.Read(), "default", "v", "n2")
 	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" ||
 		a.ExternalNodeID != "external" ||
 		a.Secrets["key"] != "value" || !a.Found {
@@ -316,11 +263,11 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 		NodeID:         "n2",
 		ExternalNodeID: "other",
 	})
-	if a := csi.Attachment(w.s.Read(), "default", "v", "n2"); a.ModifyIndex != before {
+	if a := csi.Attachment(w.Store.Read(), "default", "v", "n2"); a.ModifyIndex != before {
 		t.Error("an existing row was changed")
 	}
-	w.outcome("v", "n2", "detach", nil)
-	w.claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n2", "detach", nil)
+	w.Claim(aClaim("v", "a1", wr, snw))
 	used := &structs.CSIAttachment{
 		Namespace: "default",
 		VolumeID:  "v",
@@ -341,11 +288,11 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 		ExternalNodeID:   "y",
 	}
 	find(used, incomplete, complete)
-	if w.attachment("v", "n1") != structs.AttachmentAttaching ||
-		w.attachment("gone", "n1") != "" ||
-		w.attachment("gone", "n2") != structs.AttachmentDetaching {
-		t.Errorf("v: %s, gone: %q, %q", w.attachment("v", "n1"), w.attachment("gone", "n1"),
-			w.attachment("gone", "n2"))
+	if w.Attachment("v", "n1") != structs.AttachmentAttaching ||
+		w.Attachment("gone", "n1") != "" ||
+		w.Attachment("gone", "n2") != structs.AttachmentDetaching {
+		t.Errorf("v: %s, gone: %q, %q", w.Attachment("v", "n1"), w.Attachment("gone", "n1"),
+			w.Attachment("gone", "n2"))
 	}
 	wantKind(t,
 		try(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}),
@@ -355,18 +302,18 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 // A claim that was granted before the other node reported the volume does not attach it a second time.
 func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
 	w := threeNodes(t, true)
-	w.claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a1", wr, snw))
 	do(w, state.AttachmentsFound, &structs.CSIAttachmentsFound{
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Attachments: []*structs.CSIAttachment{{
 			Namespace: "default",
 			VolumeID:  "v",
 			NodeID:    "n2",
 		}},
 	})
-	w.wantReason("v", "a1", "is being detached from node name-n2")
-	w.outcome("v", "n2", "detach", nil)
-	w.wantReason("v", "a1", "is being attached to node name-n1")
+	w.WantReason("v", "a1", "is being detached from node name-n2")
+	w.Outcome("v", "n2", "detach", nil)
+	w.WantReason("v", "a1", "is being attached to node name-n1")
 }
 
 // A node at the limit of its plugin gets another volume when the one that leaves is detached, or when its
@@ -389,23 +336,23 @@ func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
 			w := threeNodes(t, true)
 			half := anInstance("p", structs.CSIKindNode, true)
 			half.NodeInfo.MaxVolumes = c.limit
-			w.node("n1", attaching(half, anInstance("p", structs.CSIKindController, true))...)
-			w.volume("next", "p")
-			w.claim(aClaim("v", "a1", wr, snw))
-			w.outcome("v", "n1", "attach", nil)
-			w.claim(aClaim("v", "a2", wr, snw)) // of another node: it waits in the queue
-			w.release("v", "a1")
-			w.claim(aClaim("next", "b1", wr, c.mode))
+			w.Node("n1", attaching(half, anInstance("p", structs.CSIKindController, true))...)
+			w.Volume("next", "p")
+			w.Claim(aClaim("v", "a1", wr, snw))
+			w.Outcome("v", "n1", "attach", nil)
+			w.Claim(aClaim("v", "a2", wr, snw)) // of another node: it waits in the queue
+			w.Release("v", "a1")
+			w.Claim(aClaim("next", "b1", wr, c.mode))
 			if c.failed != nil {
-				w.outcome("v", "n1", "detach", c.failed)
+				w.Outcome("v", "n1", "detach", c.failed)
 			}
 			want := "volume next is being attached to node name-n1"
 			if c.waits {
 				want = "plugin p has its limit of 1 volumes on the node; volume v is being detached from node name-n1"
 			}
-			w.wantReason("next", "b1", want)
-			w.outcome("v", "n1", "detach", nil)
-			w.wantReason("next", "b1", "volume next is being attached to node name-n1")
+			w.WantReason("next", "b1", want)
+			w.Outcome("v", "n1", "detach", nil)
+			w.WantReason("next", "b1", "volume next is being attached to node name-n1")
 		})
 	}
 }
@@ -423,15 +370,15 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 		{time.Second, time.Minute, time.Minute},
 	} {
 		w := bound(c.archive)
-		before := bound(c.before).s.Read()
-		err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+		before := bound(c.before).Store.Read()
+		err := w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 			state.Recover(tx, before, 1)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := lease.Bound(w.s.Read()); got != c.want {
+		if got := lease.Bound(w.Store.Read()); got != c.want {
 			t.Errorf("archive %s, replaced state %s: the bound is %s", c.archive, c.before, got)
 		}
 	}
@@ -445,10 +392,10 @@ func TestRecover_ForgetsWhatServersHaveStored(t *testing.T) {
 		Time:   5,
 		Stored: []cluster.StoredIndex{{Server: "s1", Index: 100}},
 	}})
-	if row := clustertime.Of(w.s.Read()); row == nil || len(row.Stored) != 1 {
+	if row := clustertime.Of(w.Store.Read()); row == nil || len(row.Stored) != 1 {
 		t.Fatalf("the row is %+v", row)
 	}
-	row := clustertime.Of(w.restored(w.save()).s.Read())
+	row := clustertime.Of(w.restored(w.Save()).Store.Read())
 	if row == nil || row.Time != 5 || len(row.Stored) != 0 {
 		t.Errorf("the row is %+v, want the time alone", row)
 	}

@@ -24,14 +24,14 @@ func returnedNode(t *testing.T, inventory *structs.NodeInventory) *fixture {
 	w := threeNodes(t, false)
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume("renamed", "p"), aVolume("other", "p")},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	n := aNode("n6")
 	n.Leftovers = []structs.NodeLeftover{{Namespace: "default", VolumeID: "other"}} // no node chooses them
 	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		Inventory:    inventory,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	return w
 }
@@ -45,24 +45,24 @@ func vAndRenamed() *structs.NodeInventory {
 }
 
 func (w *fixture) wantWaiting(when, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	var got []string
 	for _, id := range []string{"v", "renamed", "other"} {
-		if csi.VolumeRecovering(w.s.Read(), "default", id) != "" {
+		if csi.VolumeRecovering(w.Store.Read(), "default", id) != "" {
 			got = append(got, id)
 		}
 	}
 	if strings.Join(got, " ") != want {
-		w.t.Errorf("%s: %q wait, want %q", when, got, want)
+		w.T.Errorf("%s: %q wait, want %q", when, got, want)
 	}
 }
 
 func (w *fixture) wantWait(volume string, says ...string) {
-	w.t.Helper()
-	why := csi.VolumeRecovering(w.s.Read(), "default", volume)
+	w.T.Helper()
+	why := csi.VolumeRecovering(w.Store.Read(), "default", volume)
 	for _, s := range says {
 		if !strings.Contains(why, s) {
-			w.t.Errorf("it does not say %q: %s", s, why)
+			w.T.Errorf("it does not say %q: %s", s, why)
 		}
 	}
 }
@@ -71,22 +71,22 @@ func (w *fixture) wantWait(volume string, says ...string) {
 func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
 	w := returnedNode(t, vAndRenamed())
 	w.wantWaiting("it is back", "v renamed")
-	if n := state.Node(w.s.Read(), "n6"); len(n.Leftovers) != 2 {
+	if n := state.Node(w.Store.Read(), "n6"); len(n.Leftovers) != 2 {
 		t.Errorf("its row names %v", n.Leftovers)
 	}
 	w.wantWait("renamed", "node name-n6 was deleted and came back, and may still have volume renamed",
 		"berth node status n6", "power it off, and then: berth node purge n6")
-	w.status(structs.NodeDown, "n6")
+	w.Status(structs.NodeDown, "n6")
 	w.wantWaiting("it is down", "v renamed")
 	w.wantWait("v", "once it is certainly off, delete it: berth node purge n6")
-	w.status(structs.NodeReady, "n6")
+	w.Status(structs.NodeReady, "n6")
 	changed := aNode("n6")
 	changed.Meta = map[string]string{"rack": "r2"}
-	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: changed, WriteOptions: w.Now()})
 	w.wantWaiting("it has registered again", "v renamed")
 
-	w.index++
-	err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+	w.Index++
+	err := w.Store.Write(w.Index, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
@@ -101,12 +101,12 @@ func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
 }
 
 func (w *fixture) accounted(nodes ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      nodes,
 		Status:       structs.NodeReady,
 		Accounted:    true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -114,11 +114,11 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 	w := returnedNode(t, vAndRenamed())
 	report := func(held ...structs.CSIHeldClaim) {
 		t.Helper()
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		do(w, state.NodeLeftovers, &structs.NodeLeftoversUpdate{
 			NodeID:       "n6",
 			Still:        state.StillLeft(tx, state.Node(tx, "n6"), &structs.NodeInventory{Held: held, Left: vAndRenamed().Left}),
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	report(heldOf("former", "ext-renamed"), heldOf("other", ""))
@@ -128,7 +128,7 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 	report()
 	w.wantWaiting("it has let go of all, but is not accounted for", "renamed")
 	w.accounted("n6")
-	if n := state.Node(w.s.Read(), "n6"); n.Unaccounted || n.Leftovers != nil {
+	if n := state.Node(w.Store.Read(), "n6"); n.Unaccounted || n.Leftovers != nil {
 		t.Errorf("it is accounted for, and has still %v", n.Leftovers)
 	}
 }
@@ -136,11 +136,11 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 // A leftover that a claim of the node covers by now is none.
 func TestNodeLeftovers_AClaimCoversOne(t *testing.T) {
 	w := returnedNode(t, vAndRenamed())
-	w.alloc("a6", "j", "n6")
-	w.claim(aClaim("v", "a6", wr, snw))
+	w.Alloc("a6", "j", "n6")
+	w.Claim(aClaim("v", "a6", wr, snw))
 	covered := heldOf("v", "")
 	covered.AllocID = "a6"
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	inventory := &structs.NodeInventory{Held: []structs.CSIHeldClaim{covered, heldOf("former", "ext-renamed")}}
 	still := state.StillLeft(tx, state.Node(tx, "n6"), inventory)
 	if len(still) != 1 || still[0].VolumeID != "former" {
@@ -156,7 +156,7 @@ func TestNodeLeftovers_AreBounded(t *testing.T) {
 	w := returnedNode(t, many)
 	w.wantWaiting("it may have any", "v renamed other")
 	w.wantWait("other", "node name-n6 was deleted and came back")
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	n := state.Node(tx, "n6")
 	if len(n.Leftovers) != state.MostLeftovers+1 {
 		t.Errorf("its row names %d volumes", len(n.Leftovers))
@@ -164,7 +164,7 @@ func TestNodeLeftovers_AreBounded(t *testing.T) {
 	do(w, state.NodeLeftovers, &structs.NodeLeftoversUpdate{
 		NodeID:       "n6",
 		Still:        state.StillLeft(tx, n, &structs.NodeInventory{Held: many.Held[:1]}),
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	w.wantWaiting("nobody knows whether it has let go of the others", "v renamed other")
 }

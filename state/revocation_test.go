@@ -62,7 +62,7 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 		"a name that reads as serial": {refOf("ab", "k", "2"), ""},
 	} {
 		got := ""
-		if r := trust.Revoked(w.s.Read(), c.ref); r != nil {
+		if r := trust.Revoked(w.Store.Read(), c.ref); r != nil {
 			got = r.ID
 		}
 		if got != c.want {
@@ -71,7 +71,7 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 	}
 
 	do(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "node-n1"})
-	if trust.Revoked(w.s.Read(), refOf("n1", "k", "1")) != nil {
+	if trust.Revoked(w.Store.Read(), refOf("n1", "k", "1")) != nil {
 		t.Error("a deleted revocation counts")
 	}
 	wantKind(t, try(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
@@ -99,7 +99,7 @@ func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 
 func TestRevoke_IsBounded(t *testing.T) {
 	w := newFixture(t)
-	err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+	err := w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 		for i := range trust.MaxRevocations {
 			schema.Revocations.Put(tx, &cluster.Revocation{
 				ID:     cluster.SerialRevocationID(fmt.Sprintf("%x", i+1)),
@@ -111,7 +111,7 @@ func TestRevoke_IsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.index++
+	w.Index++
 	wantKind(t, try(w, trust.Revoke, revokeNode("n1", 1)), structs.KindPrecondition)
 	do(w, trust.Revoke, revokeSerial("1")) // again
 	do(w, trust.Unrevoke, &cluster.CertificateUnrevokeRequest{ID: "serial-1"})
@@ -129,7 +129,7 @@ func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "stolen"))
-		serial := trust.MachineCertificate(w.s.Read(), cluster.JoinNode, "n1").Serial
+		serial := trust.MachineCertificate(w.Store.Read(), cluster.JoinNode, "n1").Serial
 		if revoke.Serial != "" {
 			revoke.Serial = serial
 		}
@@ -147,7 +147,7 @@ func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
 		if err := try(w, trust.MachineCertificateSet, renewal); err != nil {
 			t.Errorf("%s: it renews with its new key: %v", name, err)
 		}
-		tx := w.s.Read()
+		tx := w.Store.Read()
 		if trust.Revoked(tx, refOf("n1", "new", "3")) != nil || trust.ShutOut(tx, "n1") != nil {
 			t.Errorf("%s: the new certificate is revoked", name)
 		}
@@ -163,11 +163,11 @@ func TestRevoke_AgainEndsTheNewKey(t *testing.T) {
 	if err := joinAs(w, "t", "n1", "new"); err != nil {
 		t.Fatal(err)
 	}
-	if trust.ShutOut(w.s.Read(), "n1") != nil {
+	if trust.ShutOut(w.Store.Read(), "n1") != nil {
 		t.Error("the node has joined again, and is shut out")
 	}
 	do(w, trust.Revoke, revokeNode("n1", 6))
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	if trust.Revoked(tx, refOf("n1", "new", "1")) == nil || trust.ShutOut(tx, "n1") == nil {
 		t.Error("the new key is valid after a second revocation")
 	}
@@ -192,14 +192,14 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := archive.s.Write(archive.index+1, func(tx *state.WriteTx) error {
-		state.Recover(tx, before.s.Read(), 10)
+	err := archive.Store.Write(archive.Index+1, func(tx *state.WriteTx) error {
+		state.Recover(tx, before.Store.Read(), 10)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx := archive.s.Read()
+	tx := archive.Store.Read()
 	got := map[string]int64{}
 	for r := range trust.Revocations(tx) {
 		got[r.ID] = r.Time

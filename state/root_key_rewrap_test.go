@@ -25,7 +25,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	rewrap("two", "other", "new", "wrong")
 	rewrap("gone", "kek", "new", "form")
 	w.wantKeys("one inactive", "two active")
-	one, two := trust.RootKey(w.s.Read(), "one"), trust.RootKey(w.s.Read(), "two")
+	one, two := trust.RootKey(w.Store.Read(), "one"), trust.RootKey(w.Store.Read(), "two")
 	if one.KEK != "new" || string(one.Wrapped) != "first" || string(one.Digest) != "one" {
 		t.Errorf("got %+v", one)
 	}

@@ -15,7 +15,7 @@ import (
 
 // rootKey stores a key that replaces another one.
 func (w *fixture) rootKey(id, was string, full bool) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, trust.RootKeyAdd, aRootKey(id, was, full))
 }
 
@@ -40,16 +40,16 @@ func keyStates(tx state.Reader) map[string]string {
 }
 
 func (w *fixture) wantKeys(want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	var got []string
-	for k := range trust.RootKeys(w.s.Read()) {
+	for k := range trust.RootKeys(w.Store.Read()) {
 		got = append(got, k.KeyID+" "+k.State)
 	}
 	if !slices.Equal(got, want) {
-		w.t.Errorf("the keys are %q, want %q", got, want)
+		w.T.Errorf("the keys are %q, want %q", got, want)
 	}
-	if faults := state.Check(w.s.Read()); faults != nil {
-		w.t.Error(faults)
+	if faults := state.Check(w.Store.Read()); faults != nil {
+		w.T.Error(faults)
 	}
 }
 
@@ -80,7 +80,7 @@ func sealedOfSafe(s *safe) []trust.SealedField {
 
 // safe stores a row with a value that a key encrypts.
 func (w *fixture) safe(id, key, data string) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, func(tx *state.WriteTx, s *safe) error {
 		safes.Put(tx, s)
 		return nil
@@ -89,7 +89,7 @@ func (w *fixture) safe(id, key, data string) {
 
 func TestRootKey_OneIsActive(t *testing.T) {
 	w := newFixture(t)
-	if trust.ActiveRootKey(w.s.Read()) != nil {
+	if trust.ActiveRootKey(w.Store.Read()) != nil {
 		t.Error("a key is active in an empty store")
 	}
 	w.rootKey("one", "", false)
@@ -98,7 +98,8 @@ func TestRootKey_OneIsActive(t *testing.T) {
 	w.wantKeys("one inactive", "two active")
 	w.rootKey("three", "two", true)
 	w.wantKeys("one rekeying", "three active", "two rekeying")
-	if got := trust.ActiveRootKey(w.s.Read()); got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
+	got := trust.ActiveRootKey(w.Store.Read())
+	if got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -201,7 +202,7 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 	w.rootKey("two", "one", true)
 	w.safe("a", "one", "old")
 	right := func() string {
-		s := safes.Get(w.s.Read(), "a")
+		s := safes.Get(w.Store.Read(), "a")
 		return s.Right.KeyID + " " + string(s.Right.Data)
 	}
 	for _, c := range []struct {
@@ -213,7 +214,7 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 		{"the value that was read", "two new", resealed("a", "old", "two", "new")},
 		{"a repeat", "two new", resealed("a", "old", "two", "newer")},
 	} {
-		before := safes.Get(w.s.Read(), "a")
+		before := safes.Get(w.Store.Read(), "a")
 		do(w, trust.Reseal, c.request)
 		if got := right(); got != c.want {
 			t.Errorf("%s: the value is %q, want %q", c.name, got, c.want)
@@ -246,11 +247,12 @@ func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
 
 func TestCheck_FindsASecretWithoutItsKey(t *testing.T) {
 	w := newFixture(t)
-	_ = w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+	_ = w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 		safes.Put(tx, &safe{ID: "a", Right: &structs.Sealed{KeyID: "gone"}})
 		return nil
 	})
-	if faults := state.Check(w.s.Read()); len(faults) != 1 || !strings.Contains(faults[0], "root key gone is gone") {
+	faults := state.Check(w.Store.Read())
+	if len(faults) != 1 || !strings.Contains(faults[0], "root key gone is gone") {
 		t.Errorf("got %q", faults)
 	}
 }
@@ -273,10 +275,10 @@ func TestRecover_KeepsTheKeysOfBothStates(t *testing.T) {
 			w := newFixture(t)
 			c.archived(w)
 			do(w, func(tx *state.WriteTx, _ *struct{}) error {
-				state.Recover(tx, before.s.Read(), 1)
+				state.Recover(tx, before.Store.Read(), 1)
 				return nil
 			}, &struct{}{})
-			got := keyStates(w.s.Read())
+			got := keyStates(w.Store.Read())
 			for id, state := range c.want {
 				if got[id] != state || len(got) != len(c.want) {
 					t.Errorf("the keys are %v, want %v", got, c.want)

@@ -91,28 +91,28 @@ func threeNodesWithDB(t *testing.T) *fixture {
 		AccessMode:     snw,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	w.job(j)
+	w.Job(j)
 	return w
 }
 
 func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	w := threeNodesWithDB(t)
-	w.alloc("d1", "db", "n1")
+	w.Alloc("d1", "db", "n1")
 	against := aClaim("v", "c1", wr, snw)
 	against.Namespace = "default"
-	if got := intendedUsers(w.s.Read(), against); got != "d1" {
+	if got := intendedUsers(w.Store.Read(), against); got != "d1" {
 		t.Errorf("after the placement: got %q, want d1", got)
 	}
-	if got := state.IntendedBy(w.s.Read(), state.Alloc(w.s.Read(), "d1")); len(got) != 1 ||
+	if got := state.IntendedBy(w.Store.Read(), state.Alloc(w.Store.Read(), "d1")); len(got) != 1 ||
 		got[0].VolumeID != "v" ||
 		got[0].PluginID != "p" {
 		t.Errorf("the intended claims are %+v", got)
 	}
-	w.claim(aClaim("v", "d1", wr, snw))
-	if got := intendedUsers(w.s.Read(), against); got != "" {
+	w.Claim(aClaim("v", "d1", wr, snw))
+	if got := intendedUsers(w.Store.Read(), against); got != "" {
 		t.Errorf("after the claim: got %q, want none", got)
 	}
-	if got := state.IntendedBy(w.s.Read(), state.Alloc(w.s.Read(), "d1")); len(got) != 0 {
+	if got := state.IntendedBy(w.Store.Read(), state.Alloc(w.Store.Read(), "d1")); len(got) != 0 {
 		t.Errorf("the intended claims are %+v", got)
 	}
 }

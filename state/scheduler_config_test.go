@@ -20,14 +20,14 @@ func setConfig(index uint64, algorithm string) *cluster.SchedulerConfigRequest {
 
 func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *cluster.SchedulerConfiguration { return state.SchedulerConfig(w.s.Read()) }
+	read := func() *cluster.SchedulerConfiguration { return state.SchedulerConfig(w.Store.Read()) }
 	if got := *read(); got != cluster.DefaultSchedulerConfiguration() {
 		t.Errorf("the default is %+v", got)
 	}
 	wantKind(t, try(w, state.SchedulerConfigSet, setConfig(3, "spread")), structs.KindConflict)
 	do(w, state.SchedulerConfigSet, setConfig(0, ""))
 	first := read()
-	if first.SchedulerAlgorithm != cluster.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
+	if first.SchedulerAlgorithm != cluster.AlgorithmBinpack || first.CreateIndex != w.Store.Index() ||
 		first.PreemptionConfig.SystemSchedulerEnabled {
 		t.Errorf("got %+v", first)
 	}
@@ -78,11 +78,11 @@ func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
 	}
 	for id, keys := range waits {
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
-			ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: keys, SnapshotIndex: w.s.Index(),
+			ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: keys, SnapshotIndex: w.Store.Index(),
 		}}})
 	}
 	do(w, state.SchedulerConfigSet, preempting(false))
-	if n := pendingOf(w.s.Read()); n != 0 {
+	if n := pendingOf(w.Store.Read()); n != 0 {
 		t.Errorf("no more preemption unblocks %d evaluations", n)
 	}
 	do(w, state.SchedulerConfigSet, preempting(true))
@@ -91,7 +91,7 @@ func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
 		if id == "plugin" || id == "nodes" {
 			want = structs.EvalBlocked
 		}
-		if got := state.Eval(w.s.Read(), id).Status; got != want {
+		if got := state.Eval(w.Store.Read(), id).Status; got != want {
 			t.Errorf("%s, which waits for %v, is %s", id, waits[id], got)
 		}
 	}
@@ -111,14 +111,14 @@ func TestJobRegister_OfALowerPriorityUnblocks(t *testing.T) {
 			register(50)
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
 				ID: "e", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeNode("n")},
-				SnapshotIndex: w.s.Index(),
+				SnapshotIndex: w.Store.Index(),
 			}}})
 			register(60)
-			if n := pendingOf(w.s.Read()); n != 0 {
+			if n := pendingOf(w.Store.Read()); n != 0 {
 				t.Errorf("a higher priority unblocks %d evaluations", n)
 			}
 			register(40)
-			if got := pendingOf(w.s.Read()) == 1; got != preempts {
+			if got := pendingOf(w.Store.Read()) == 1; got != preempts {
 				t.Errorf("a lower priority unblocks: %t", got)
 			}
 		})

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// fixture is a state with an allocation on each of three nodes: one that is ready, one that is down and one
-// whose row is deleted. Each offers web and api.
+// serviceFixture is a state with an allocation on each of three nodes: one that is ready, one that is down
+// and one whose row is deleted. Each offers web and api.
 type serviceFixture struct {
 	*state.Store
 	t     *testing.T

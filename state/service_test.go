@@ -13,7 +13,7 @@ import (
 
 // offer reports that an allocation runs and offers the services with these names.
 func (w *fixture) offer(node, alloc string, names ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	u := &structs.AllocClientUpdate{ID: alloc, ClientStatus: structs.AllocRunning}
 	for _, name := range names {
 		u.Services = append(u.Services, anOffer(alloc, name))
@@ -22,12 +22,12 @@ func (w *fixture) offer(node, alloc string, names ...string) {
 }
 
 func (w *fixture) report(node string, u *structs.AllocClientUpdate) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
 		SecretID:     "secret-" + node,
 		Allocs:       []*structs.AllocClientUpdate{u},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -37,7 +37,7 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 
 // offering returns the IDs of the allocations in the index of a service.
 func (w *fixture) offering(service string) (ids []string) {
-	for a := range state.AllocsByService(w.s.Read(), structs.DefaultNamespace, service) {
+	for a := range state.AllocsByService(w.Store.Read(), structs.DefaultNamespace, service) {
 		ids = append(ids, a.ID)
 	}
 	return ids
@@ -45,13 +45,13 @@ func (w *fixture) offering(service string) (ids []string) {
 
 // wantOffers checks the instances of an allocation: each as ID@created/modified.
 func (w *fixture) wantOffers(alloc string, want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	var got []string
-	for _, i := range state.Alloc(w.s.Read(), alloc).Services {
+	for _, i := range state.Alloc(w.Store.Read(), alloc).Services {
 		got = append(got, fmt.Sprintf("%s@%d/%d", i.ID, i.CreateIndex, i.ModifyIndex))
 	}
 	if !slices.Equal(got, want) {
-		w.t.Errorf("%s offers %v, want %v", alloc, got, want)
+		w.T.Errorf("%s offers %v, want %v", alloc, got, want)
 	}
 }
 
@@ -62,7 +62,7 @@ func at(id string, created, modified uint64) string {
 func TestServices_FollowTheReports(t *testing.T) {
 	w := threeNodes(t, false)
 	w.offer("n1", "a1", "web", "api")
-	first := w.index
+	first := w.Index
 	w.wantOffers("a1", at("a1-web", first, first), at("a1-api", first, first))
 
 	changed := anOffer("a1", "api")
@@ -73,14 +73,14 @@ func TestServices_FollowTheReports(t *testing.T) {
 			anOffer("a1", "web"), changed, anOffer("a1", "new"), nil, anOffer("a1", "web"),
 		},
 	})
-	second := w.index
+	second := w.Index
 	w.wantOffers("a1", at("a1-web", first, first), at("a1-api", first, second), at("a1-new", second, second))
 
 	w.report("n1", &structs.AllocClientUpdate{
 		ID:       "a1",
 		Services: []*structs.ServiceInstance{anOffer("a1", "web"), changed, anOffer("a1", "new")},
 	})
-	if row := state.Alloc(w.s.Read(), "a1"); row.ModifyIndex != second {
+	if row := state.Alloc(w.Store.Read(), "a1"); row.ModifyIndex != second {
 		t.Errorf("an unchanged report changes the row at %d", row.ModifyIndex)
 	}
 	w.offer("n2", "a2", "web")
@@ -103,13 +103,13 @@ func TestServices_GoWithTheAllocation(t *testing.T) {
 		end  func(*fixture)
 		kept bool // the node has not reported the end
 	}{
-		"complete": {func(w *fixture) { w.client("n1", "a1", structs.AllocComplete) }, false},
-		"failed":   {func(w *fixture) { w.client("n1", "a1", structs.AllocFailed) }, false},
-		"to stop":  {func(w *fixture) { w.stop("a1", "") }, true},
-		"lost":     {func(w *fixture) { w.stop("a1", structs.AllocLost) }, false},
+		"complete": {func(w *fixture) { w.Client("n1", "a1", structs.AllocComplete) }, false},
+		"failed":   {func(w *fixture) { w.Client("n1", "a1", structs.AllocFailed) }, false},
+		"to stop":  {func(w *fixture) { w.Stop("a1", "") }, true},
+		"lost":     {func(w *fixture) { w.Stop("a1", structs.AllocLost) }, false},
 		"stop on a node that is down": {func(w *fixture) {
-			w.stop("a1", "")
-			w.status(structs.NodeDown, "n1")
+			w.Stop("a1", "")
+			w.Status(structs.NodeDown, "n1")
 		}, false},
 		"an end with services": {func(w *fixture) {
 			w.report("n1", &structs.AllocClientUpdate{
@@ -126,7 +126,7 @@ func TestServices_GoWithTheAllocation(t *testing.T) {
 			if got := w.offering("web"); len(got) > 0 {
 				t.Errorf("%v offer web", got)
 			}
-			if n := len(state.Alloc(w.s.Read(), "a1").Services); n > 0 != c.kept {
+			if n := len(state.Alloc(w.Store.Read(), "a1").Services); n > 0 != c.kept {
 				t.Errorf("the row has %d services", n)
 			}
 			w.offer("n1", "a1", "web")
@@ -140,14 +140,14 @@ func TestServices_GoWithTheAllocation(t *testing.T) {
 func TestServices_SurviveAnUpdateInPlace(t *testing.T) {
 	w := threeNodes(t, false)
 	w.offer("n1", "a1", "web")
-	offered := w.index
+	offered := w.Index
 	j := aJob("j", structs.JobService)
 	j.Priority = 77
-	j = w.job(j)
-	p := w.plan(j)
+	j = w.Job(j)
+	p := w.Plan(j)
 	p.Update = []*structs.PlanUpdate{{AllocID: "a1", SetJobVersion: true, JobVersion: j.Version}}
 	do(w, state.PlanApply, p)
-	if a := state.Alloc(w.s.Read(), "a1"); a.JobVersion != j.Version || j.Version == 0 {
+	if a := state.Alloc(w.Store.Read(), "a1"); a.JobVersion != j.Version || j.Version == 0 {
 		t.Fatalf("version %d of the job, %d of the allocation", j.Version, a.JobVersion)
 	}
 	w.wantOffers("a1", at("a1-web", offered, offered))
@@ -159,8 +159,8 @@ func TestServices_SurviveAnUpdateInPlace(t *testing.T) {
 // Only its node says what an allocation offers.
 func TestServices_OfAPlanAreDropped(t *testing.T) {
 	w := threeNodes(t, false)
-	j := state.Job(w.s.Read(), structs.DefaultNamespace, "j")
-	p := w.planOf(j, "c1")
+	j := state.Job(w.Store.Read(), structs.DefaultNamespace, "j")
+	p := w.PlanOf(j, "c1")
 	p.Place[0].NodeID = "n1"
 	p.Place[0].Services = []*structs.ServiceInstance{anOffer("c1", "web")}
 	do(w, state.PlanApply, p)
@@ -173,18 +173,18 @@ func TestOfferingAllocs_YieldsEachOnce(t *testing.T) {
 	w.offer("n2", "a2", "api")
 	for _, ns := range []string{structs.DefaultNamespace, structs.AllNamespaces} {
 		var ids []string
-		for a := range state.OfferingAllocs(w.s.Read(), ns) {
+		for a := range state.OfferingAllocs(w.Store.Read(), ns) {
 			ids = append(ids, a.ID)
 		}
 		slices.Sort(ids)
 		if !slices.Equal(ids, []string{"a1", "a2"}) {
 			t.Errorf("in %s: %v", ns, ids)
 		}
-		for range state.AllocsByService(w.s.Read(), ns, "api") {
+		for range state.AllocsByService(w.Store.Read(), ns, "api") {
 			break // an early end is no fault
 		}
 	}
-	for a := range state.OfferingAllocs(w.s.Read(), "other") {
+	for a := range state.OfferingAllocs(w.Store.Read(), "other") {
 		t.Errorf("in another namespace: %s", a.ID)
 	}
 }
@@ -207,7 +207,7 @@ func TestAllocsByService_WakesItsReaders(t *testing.T) {
 					}},
 				})
 			}
-			if got := wakesReader(w.s, w.s.Read(), read, change); got != want {
+			if got := wakesReader(w.Store, w.Store.Read(), read, change); got != want {
 				t.Errorf("the reader of %s wakes: %v", service, got)
 			}
 		}
@@ -223,8 +223,8 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 	} {
 		w := threeNodes(t, false)
 		w.offer("n1", "a1", "web")
-		w.index++
-		err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+		w.Index++
+		err := w.Store.Write(w.Index, func(tx *state.WriteTx) error {
 			a := state.Alloc(tx.ReadTx, "a1").Copy()
 			a.Services = []*structs.ServiceInstance{new(*a.Services[0])}
 			edit(a)
@@ -234,7 +234,7 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(state.Check(w.s.Read())) == 0 {
+		if len(state.Check(w.Store.Read())) == 0 {
 			t.Errorf("%s: no fault", name)
 		}
 	}
@@ -244,20 +244,20 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 func TestDeployment_TellsTheNodeOfAPromotedService(t *testing.T) {
 	for name, services := range map[string][]*structs.Service{"some": {{Name: "web"}}, "none": nil} {
 		w := newFixture(t)
-		w.node("n1")
+		w.Node("n1")
 		j := aJob("j", structs.JobService)
 		j.TaskGroups[0].Services = services
-		w.job(j)
+		w.Job(j)
 		w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 2, DesiredCanaries: 1})
 		w.deployed("canary", "j", "d", true)
 		w.reportHealth("canary", "d", true)
-		before := state.Alloc(w.s.Read(), "canary").AllocModifyIndex
+		before := state.Alloc(w.Store.Read(), "canary").AllocModifyIndex
 		do(w, state.DeploymentPromote, &structs.DeploymentPromoteRequest{
 			DeploymentID: "d",
 			All:          true,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		a := state.Alloc(w.s.Read(), "canary")
+		a := state.Alloc(w.Store.Read(), "canary")
 		if a.DeploymentStatus.IsCanary() || a.AllocModifyIndex > before != (len(services) > 0) {
 			t.Errorf("%s: canary %v, changed at %d, before at %d",
 				name, a.DeploymentStatus.IsCanary(), a.AllocModifyIndex, before)

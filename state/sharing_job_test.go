@@ -78,8 +78,8 @@ func TestJobRegister_SharesThePartsOfEqualJobs(t *testing.T) {
 	for n := range manyRows { // a part may lose its place in the interner to another one
 		id := fmt.Sprint("j", n)
 		do(w, state.JobRegister, &structs.JobRegisterRequest{Job: aFullJob(id)})
-		j := state.Job(w.s.Read(), structs.DefaultNamespace, id)
-		version := state.JobVersion(w.s.Read(), structs.DefaultNamespace, id, 0)
+		j := state.Job(w.Store.Read(), structs.DefaultNamespace, id)
+		version := state.JobVersion(w.Store.Read(), structs.DefaultNamespace, id, 0)
 		if &version.TaskGroups[0] != &j.TaskGroups[0] {
 			t.Error("a job and its newest version have their own groups")
 		}

@@ -110,15 +110,17 @@ func overwrite(v reflect.Value) {
 // TestRows_KeepNoReferenceToTheRequest checks that a caller may change an applied request.
 func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
 	w, requests := richFixture(t)
-	before := saved(t, w.s)
+	before := saved(t, w.Store)
 	for _, p := range requests {
 		overwrite(reflect.ValueOf(p))
 	}
-	if !bytes.Equal(before, saved(t, w.s)) {
+	if !bytes.Equal(before, saved(t, w.Store)) {
 		t.Error("rows changed together with their requests")
 	}
 	do(w, state.NodeRegister, aFullRequest("new"))
-	if d, n := state.Node(w.s.Read(), "new").Drivers["exec"], state.Node(w.s.Read(), "new"); !d.Healthy ||
+	n := state.Node(w.Store.Read(), "new")
+	d := n.Drivers["exec"]
+	if !d.Healthy ||
 		d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
 		t.Errorf("a new row shares an overwritten value: %+v %+v", n, d)
 	}
@@ -130,14 +132,14 @@ func TestInterner_SharesEqualParts(t *testing.T) {
 	_, _ = richFixture(t) // displaces texts of other tests, which are held in place of these for a while
 	w, _ := richFixture(t)
 	restored := state.New()
-	err := restored.Load(bytes.NewReader(saved(t, w.s)))
+	err := restored.Load(bytes.NewReader(saved(t, w.Store)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if faults := state.Check(restored.Read()); faults != nil {
 		t.Error(faults)
 	}
-	for name, s := range map[string]*state.Store{"written": w.s, "restored": restored} {
+	for name, s := range map[string]*state.Store{"written": w.Store, "restored": restored} {
 		copies := copiesIn(s.Read())
 		for what, n := range copies {
 			// A text replaces another one of its bucket once in eight times.
@@ -325,14 +327,14 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 func TestInterner_SharesTheTextsOfANode(t *testing.T) {
 	w := newFixture(t)
 	long := strings.Repeat("n", 70)
-	w.node(long + "1")
-	w.node(long + "2")
-	p := w.planOf(w.job(aJob("j", structs.JobService)), "a@"+long+"1", "b@"+long+"2", "c@"+long+"1")
+	w.Node(long + "1")
+	w.Node(long + "2")
+	p := w.PlanOf(w.Job(aJob("j", structs.JobService)), "a@"+long+"1", "b@"+long+"2", "c@"+long+"1")
 	for _, a := range p.Place {
-		a.NodeName = strings.Clone(state.Node(w.s.Read(), a.NodeID).Name)
+		a.NodeName = strings.Clone(state.Node(w.Store.Read(), a.NodeID).Name)
 	}
 	do(w, state.PlanApply, p)
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	for _, id := range []string{"a", "b", "c"} {
 		a := state.Alloc(tx, id)
 		n := state.Node(tx, a.NodeID)
@@ -345,7 +347,7 @@ func TestInterner_SharesTheTextsOfANode(t *testing.T) {
 // TestInterner_HoldsNoSecrets checks that secrets stay in memory no longer than their volume.
 func TestInterner_HoldsNoSecrets(t *testing.T) {
 	w, _ := richFixture(t)
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	a, b := csi.Volume(tx, "default", "v1"), csi.Volume(tx, "default", "v2")
 	if addressOf(a.Secrets) == addressOf(b.Secrets) {
 		t.Error("two volumes share their secrets")

@@ -15,7 +15,7 @@ import (
 
 // tokens is a payload with a token for each "task accessor" of an allocation on n1.
 func (w *fixture) tokens(alloc string, names ...[2]string) *access.SITokenAccessors {
-	p := &access.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
+	p := &access.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.Index), WriteOptions: w.Now()}
 	for _, n := range names {
 		p.Accessors = append(p.Accessors, &access.SITokenAccessor{
 			AllocID:    alloc,
@@ -30,9 +30,9 @@ func (w *fixture) tokens(alloc string, names ...[2]string) *access.SITokenAccess
 // wantTokens checks all tokens: each as "alloc task accessor", those that the leader revokes with "-" and the
 // time in seconds.
 func (w *fixture) wantTokens(want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	var got []string
-	for t := range schema.SITokens.Scan(w.s.Read()) {
+	for t := range schema.SITokens.Scan(w.Store.Read()) {
 		text := t.AllocID + " " + t.TaskName + " " + t.AccessorID
 		if t.RevokeTime != 0 {
 			text += fmt.Sprint(" -", t.RevokeTime/1e9)
@@ -40,10 +40,10 @@ func (w *fixture) wantTokens(want ...string) {
 		got = append(got, text)
 	}
 	if !slices.Equal(got, want) {
-		w.t.Errorf("got tokens %q, want %q", got, want)
+		w.T.Errorf("got tokens %q, want %q", got, want)
 	}
 	revoked := 0
-	for range trust.RevokedSIToken(w.s.Read()) {
+	for range trust.RevokedSIToken(w.Store.Read()) {
 		revoked++
 	}
 	for _, text := range want {
@@ -52,28 +52,28 @@ func (w *fixture) wantTokens(want ...string) {
 		}
 	}
 	if revoked != 0 {
-		w.t.Errorf("%d tokens too many are revoked", revoked)
+		w.T.Errorf("%d tokens too many are revoked", revoked)
 	}
 }
 
 func meshFixture(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.node("n1")
-	w.alloc("a1", "j", "n1")
-	w.alloc("a2", "j", "n1")
+	w.Node("n1")
+	w.Alloc("a1", "j", "n1")
+	w.Alloc("a2", "j", "n1")
 	return w
 }
 
 func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	w := meshFixture(t)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
-	first := trust.ClusterID(w.s.Read())
+	first := trust.ClusterID(w.Store.Read())
 	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "z"}))
 	w.wantTokens("a1 proxy x", "a1 web y", "a2 proxy z")
-	if first == "" || trust.ClusterID(w.s.Read()) != first {
-		t.Errorf("the cluster has the ID %q, then %q", first, trust.ClusterID(w.s.Read()))
+	if first == "" || trust.ClusterID(w.Store.Read()) != first {
+		t.Errorf("the cluster has the ID %q, then %q", first, trust.ClusterID(w.Store.Read()))
 	}
-	w.client("n1", "a1", structs.AllocComplete)
+	w.Client("n1", "a1", structs.AllocComplete)
 	for name, c := range map[string]struct {
 		edit func(*access.SITokenAccessor)
 		kind structs.Kind
@@ -91,7 +91,7 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 			t.Errorf("%s: got error %v, want %s", name, err, c.kind)
 		}
 	}
-	if got := slices.Collect(trust.SITokensOf(w.s.Read(), "a2")); len(got) != 1 {
+	if got := slices.Collect(trust.SITokensOf(w.Store.Read(), "a2")); len(got) != 1 {
 		t.Errorf("a rejected request has left %d tokens", len(got)-1)
 	}
 }
@@ -100,20 +100,20 @@ func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	w := meshFixture(t)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "y"}))
-	w.stop("a1", "") // its tasks still run
+	w.Stop("a1", "") // its tasks still run
 	w.wantTokens("a1 proxy x", "a2 proxy y")
-	w.client("n1", "a1", structs.AllocComplete)
-	ended := fmt.Sprint("a1 proxy x -", w.index)
+	w.Client("n1", "a1", structs.AllocComplete)
+	ended := fmt.Sprint("a1 proxy x -", w.Index)
 	w.wantTokens(ended, "a2 proxy y")
 
 	restored := state.New()
-	if err := restored.Load(bytes.NewReader(saved(t, w.s))); err != nil {
+	if err := restored.Load(bytes.NewReader(saved(t, w.Store))); err != nil {
 		t.Fatal(err)
 	}
-	w.s = restored
-	w.check()
+	w.Store = restored
+	w.Check()
 	w.wantTokens(ended, "a2 proxy y")
-	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
+	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.Now()})
 	w.wantTokens(ended, "a2 proxy y") // the row outlives the allocation
 	for range 2 {
 		do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"}))
@@ -125,18 +125,18 @@ func TestSITokens_AreGivenUpAfterAFailureOrForNewOnes(t *testing.T) {
 	w := meshFixture(t)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
 	do(w, trust.SITokensGiveUp, w.tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
-	failed := fmt.Sprint("a1 web y -", w.index+60)
+	failed := fmt.Sprint("a1 web y -", w.Index+60)
 	w.wantTokens("a1 proxy x", failed)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
-	w.wantTokens("a1 proxy new", fmt.Sprint("a1 proxy x -", w.index+60), "a1 web new", failed)
+	w.wantTokens("a1 proxy new", fmt.Sprint("a1 proxy x -", w.Index+60), "a1 web new", failed)
 }
 
 func TestRecover_KeepsTheTokensOfTheReplacedState(t *testing.T) {
 	w := meshFixture(t)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
-	archive := w.save()
+	archive := w.Save()
 	do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
-	w.alloc("a3", "j", "n1")
+	w.Alloc("a3", "j", "n1")
 	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "later"}))
 	do(w, trust.SITokensRegister, w.tokens("a3", [2]string{"proxy", "gone"}))
 

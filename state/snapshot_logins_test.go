@@ -24,7 +24,7 @@ func addLogins(w *fixture) {
 	}})
 	do(w, state.Login, &access.LoginChange{
 		Method:      "ci",
-		MethodIndex: state.AuthMethod(w.s.Read(), "ci").ModifyIndex,
+		MethodIndex: state.AuthMethod(w.Store.Read(), "ci").ModifyIndex,
 		Mark:        &access.LoginMark{ID: "m", End: 10},
 		Now:         1,
 		Token: &access.Token{

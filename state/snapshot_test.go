@@ -27,19 +27,19 @@ import (
 // fullFixture returns a fixture with rows in every table.
 func fullFixture(t testing.TB) *fixture {
 	w := threeNodes(t, true)
-	w.job(aJob("plugin", structs.JobSystem, "p"))
+	w.Job(aJob("plugin", structs.JobSystem, "p"))
 	w.source(1, "text")
 	do(w, state.SchedulerConfigSet, setConfig(0, "spread"))
-	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
+	w.Claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Evals: []*structs.Evaluation{{
 			ID:            "blocked",
 			JobID:         "j",
 			Status:        structs.EvalBlocked,
 			BlockedOn:     []string{structs.WakeCapacity},
-			SnapshotIndex: w.index,
+			SnapshotIndex: w.Index,
 		}},
 	})
 	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
@@ -49,19 +49,19 @@ func fullFixture(t testing.TB) *fixture {
 	w.name("team", "prod")
 	do(w, state.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
-	w.job(periodicJob("nightly", "@daily"))
+	w.Job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, lease.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, state.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: cluster.DefaultAutopilotConfig()})
-	w.node("lost")
-	w.status(structs.NodeDown, "lost")
-	word := &cluster.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
+	w.Node("lost")
+	w.Status(structs.NodeDown, "lost")
+	word := &cluster.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.Now()}
 	do(w, state.ConfirmLost, word)
 	do(w, state.FenceOrdered, word)
 	do(w, state.FencePinsChange, &cluster.NodeFencePinRequest{
-		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
+		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.Now(),
 	})
 	do(w, csi.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
@@ -104,8 +104,8 @@ func addAccess(w *fixture) {
 		}},
 		Summary: &storage.DriftSummary{PluginID: "p", Counts: map[string]int{storage.DriftMissingVolume: 1}},
 	})
-	w.index++
-	err := w.s.Write(w.index, func(tx *state.WriteTx) error {
+	w.Index++
+	err := w.Store.Write(w.Index, func(tx *state.WriteTx) error {
 		schema.Health.Put(tx, &storage.VolumeHealth{
 			Namespace: "default", VolumeID: "v", PluginID: "p", ExternalID: "x",
 			Condition: &storage.VolumeCondition{Abnormal: true, Message: "m", Statuses: []*structs.CSIHealth{
@@ -142,18 +142,18 @@ func addAccess(w *fixture) {
 		return nil
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 func TestSnapshot_HasEveryTable(t *testing.T) {
 	w := fullFixture(t)
-	for table, n := range rowsByTable(w.s.Read()) {
+	for table, n := range rowsByTable(w.Store.Read()) {
 		if n == 0 {
 			t.Errorf("table %s is empty, so the test does not cover it", table)
 		}
 	}
-	first := saved(t, w.s)
+	first := saved(t, w.Store)
 	other := state.New()
 	_ = other.Write(99, putNode("replaced"))
 	if err := other.Load(bytes.NewReader(first)); err != nil {
@@ -162,15 +162,15 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	if !bytes.Equal(first, saved(t, other)) {
 		t.Error("the bytes differ after a save, a load and a save")
 	}
-	if other.Index() != w.index || state.Node(other.Read(), "replaced") != nil {
-		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.index)
+	if other.Index() != w.Index || state.Node(other.Read(), "replaced") != nil {
+		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.Index)
 	}
 	if faults := state.Check(other.Read()); faults != nil {
 		t.Errorf("the loaded rows have faults: %v", faults)
 	}
 	// The indexes are also loaded: the store continues like the old one.
-	for _, s := range []*state.Store{w.s, other} {
-		if err := s.Write(w.index+1, func(tx *state.WriteTx) error {
+	for _, s := range []*state.Store{w.Store, other} {
+		if err := s.Write(w.Index+1, func(tx *state.WriteTx) error {
 			return state.VolumeUnpublish(tx,
 				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
 					Namespace: "default",
@@ -181,7 +181,7 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !bytes.Equal(saved(t, w.s), saved(t, other)) {
+	if !bytes.Equal(saved(t, w.Store), saved(t, other)) {
 		t.Error("the stores differ after the same entry")
 	}
 }
@@ -280,7 +280,7 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 
 // FuzzLoad checks that no bytes make Load panic, and that Save writes every loaded state.
 func FuzzLoad(f *testing.F) {
-	f.Add(saved(f, fullFixture(f).s))
+	f.Add(saved(f, fullFixture(f).Store))
 	f.Add(saved(f, state.New()))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s := state.New()

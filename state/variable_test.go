@@ -40,18 +40,18 @@ func TestVariablePut_ChecksTheIndexOfItsWriter(t *testing.T) {
 	wantKind(t, try(w, state.VariablePut, indexed(7, aVariable("a"))), structs.KindConflict)
 	do(w, state.VariablePut, indexed(0, aVariable("a")))
 	wantKind(t, try(w, state.VariablePut, indexed(0, aVariable("a"))), structs.KindConflict)
-	first := state.Variable(w.s.Read(), "default", "a")
+	first := state.Variable(w.Store.Read(), "default", "a")
 	do(w, state.VariablePut, indexed(first.ModifyIndex, aVariable("a")))
 	wantKind(t, try(w, state.VariablePut, indexed(first.ModifyIndex, aVariable("a"))), structs.KindConflict)
 	wantKind(t, try(w, state.VariableDelete, indexed(first.ModifyIndex, aVariable("a"))), structs.KindConflict)
 	do(w, state.VariablePut, aVariable("a"))
-	second := state.Variable(w.s.Read(), "default", "a")
+	second := state.Variable(w.Store.Read(), "default", "a")
 	if second.CreateIndex != first.CreateIndex || second.ModifyIndex == first.ModifyIndex {
 		t.Errorf("got the indexes %+v after %+v", second.Indexes, first.Indexes)
 	}
 	do(w, state.VariableDelete, indexed(second.ModifyIndex, aVariable("a")))
 	do(w, state.VariableDelete, aVariable("a")) // it is gone
-	if state.Variable(w.s.Read(), "default", "a") != nil {
+	if state.Variable(w.Store.Read(), "default", "a") != nil {
 		t.Error("the variable is still there")
 	}
 }
@@ -80,7 +80,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 	big.Sealed = &structs.Sealed{KeyID: "k", Data: make([]byte, structs.MaxStoredBytes)}
 	wantKind(t, try(w, state.VariablePut, aVariable("a")), "")
 	wantKind(t, try(w, state.VariablePut, big), structs.KindPrecondition)
-	err := w.s.Write(w.index+1, func(tx *state.WriteTx) error {
+	err := w.Store.Write(w.Index+1, func(tx *state.WriteTx) error {
 		for i := range structs.MaxStoredVars {
 			p := aVariable(fmt.Sprintf("v%d", i))
 			schema.Variables.Put(tx, &access.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
@@ -90,7 +90,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.index++
+	w.Index++
 	wantKind(t, try(w, state.VariablePut, aVariable("another")), structs.KindPrecondition)
 	do(w, state.VariablePut, aVariable("v1"))
 }
@@ -104,7 +104,7 @@ func TestVariableLock_ExcludesOtherWriters(t *testing.T) {
 	wantKind(t, try(w, state.VariableDelete, aVariable("a")), structs.KindConflict)
 	wantKind(t, try(w, state.VariableUnlock, by("two", aVariable("a"))), structs.KindConflict)
 	do(w, state.VariablePut, by("one", aVariable("a")))
-	if v := state.Variable(w.s.Read(), "default", "a"); v.Sealed == nil || v.Lock.ID != "one" {
+	if v := state.Variable(w.Store.Read(), "default", "a"); v.Sealed == nil || v.Lock.ID != "one" {
 		t.Errorf("the holder has written %+v", v)
 	}
 	do(w, state.VariableUnlock, by("one", aVariable("a")))

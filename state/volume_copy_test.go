@@ -21,18 +21,18 @@ func copying(t *testing.T, changes ...func(*structs.CSIVolume)) *fixture {
 	}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{source},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	w.mustPut(creating, func(v *structs.CSIVolume) {
+	w.MustPut(creating, func(v *structs.CSIVolume) {
 		v.CloneID = "source"
-		v.CloneSource = csi.CloneSource(w.s.Read(), v)
+		v.CloneSource = csi.CloneSource(w.Store.Read(), v)
 	})
 	return w
 }
 
 func (w *fixture) deleteSource() error {
-	w.t.Helper()
-	return try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "source", WriteOptions: w.now()})
+	w.T.Helper()
+	return try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "source", WriteOptions: w.Now()})
 }
 
 func TestVolumeDelete_WaitsForTheCopiesOfTheVolume(t *testing.T) {
@@ -42,20 +42,20 @@ func TestVolumeDelete_WaitsForTheCopiesOfTheVolume(t *testing.T) {
 	}{
 		"being created": {func(*fixture) {}, `volume "source" is being copied to volume "v"; wait for it`},
 		"being undone":  {func(w *fixture) { w.mustDelete() }, `is being copied to volume "v"`},
-		"created":       {func(w *fixture) { w.finishCall("create", nil, false) }, ""},
-		"rejected":      {func(w *fixture) { w.finishCall("create", denied(), true) }, ""},
+		"created":       {func(w *fixture) { w.FinishCall("create", nil, false) }, ""},
+		"rejected":      {func(w *fixture) { w.FinishCall("create", denied(), true) }, ""},
 		"rejected after a call without an answer": {func(w *fixture) {
-			w.noteVolumeCall("create")
-			w.noteVolumeCall("create")
-			w.finishCall("create", denied(), true)
+			w.NoteVolumeCall("create")
+			w.NoteVolumeCall("create")
+			w.FinishCall("create", denied(), true)
 		}, "delete it first: berth volume delete v"},
 		"of an earlier volume with the ID": {func(w *fixture) {
 			do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-				ID: "source", Force: true, WriteOptions: w.now(),
+				ID: "source", Force: true, WriteOptions: w.Now(),
 			})
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{aVolume("source", "p")},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 		}, ""},
 	} {
@@ -79,16 +79,16 @@ func TestVolumeDelete_WaitsForTheCopiesOfTheVolume(t *testing.T) {
 
 func TestVolumeDelete_HidesCopiesOfOtherNamespaces(t *testing.T) {
 	w := copying(t)
-	w.finishCall("create", nil, false)
+	w.FinishCall("create", nil, false)
 	secret := aVolume("secret", "p")
 	secret.Namespace = "other"
 	secret.CloneID = "ext-source"
 	creating(secret)
-	secret.CloneSource = csi.CloneSource(w.s.Read(), secret)
-	w.applyNamespace(&cluster.Namespace{Name: "other"})
+	secret.CloneSource = csi.CloneSource(w.Store.Read(), secret)
+	w.ApplyNamespace(&cluster.Namespace{Name: "other"})
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{secret},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	err := w.deleteSource()
 	wantKind(t, err, structs.KindPrecondition)
@@ -100,11 +100,11 @@ func TestVolumeDelete_HidesCopiesOfOtherNamespaces(t *testing.T) {
 // The leader checks a marked source again when its row changes.
 func TestMarkedVolume_IsCheckedAgainAfterTheEndOfItsCopy(t *testing.T) {
 	for name, end := range map[string]func(*fixture){
-		"created":  func(w *fixture) { w.finishCall("create", nil, false) },
-		"rejected": func(w *fixture) { w.finishCall("create", denied(), true) },
+		"created":  func(w *fixture) { w.FinishCall("create", nil, false) },
+		"rejected": func(w *fixture) { w.FinishCall("create", denied(), true) },
 		"deleted": func(w *fixture) {
 			do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-				ID: "v", Force: true, WriteOptions: w.now(),
+				ID: "v", Force: true, WriteOptions: w.Now(),
 			})
 		},
 	} {
@@ -114,9 +114,9 @@ func TestMarkedVolume_IsCheckedAgainAfterTheEndOfItsCopy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := csi.Volume(w.s.Read(), "default", "source")
+			before := csi.Volume(w.Store.Read(), "default", "source")
 			end(w)
-			if after := csi.Volume(w.s.Read(), "default", "source"); after.ModifyIndex == before.ModifyIndex {
+			if after := csi.Volume(w.Store.Read(), "default", "source"); after.ModifyIndex == before.ModifyIndex {
 				t.Error("the row of the source has not changed")
 			}
 		})

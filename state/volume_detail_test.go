@@ -13,16 +13,16 @@ import (
 
 func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	w := threeNodes(t, true)
-	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
-	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
+	w.MustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
+	w.Claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
 	do(w, csi.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:       "v",
 		NodeID:         "n1",
 		Op:             "attach",
 		PublishContext: structs.Secrets{"p": "x"},
-		WriteOptions:   w.now(),
+		WriteOptions:   w.Now(),
 	})
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	d := state.VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
 		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
@@ -47,8 +47,8 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	if got != "1 1 1 true 3" {
 		t.Errorf("the stub has %s, want 1 1 1 true 3", got)
 	}
-	w.status(structs.NodeDown, "n1", "n2", "n3")
-	tx = w.s.Read()
+	w.Status(structs.NodeDown, "n1", "n2", "n3")
+	tx = w.Store.Read()
 	if d := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")); d.Schedulable ||
 		!strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
 		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
@@ -57,10 +57,10 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 
 func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
 	w := newFixture(t)
-	w.volume("v", "p")
-	w.job(aJob("j", structs.JobService))
-	w.blocked("j", structs.WakeVolume("default", "v"))
-	tx := w.s.Read()
+	w.Volume("v", "p")
+	w.Job(aJob("j", structs.JobService))
+	w.Blocked("j", structs.WakeVolume("default", "v"))
+	tx := w.Store.Read()
 	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, []string{"j"}) {
 		t.Errorf("the jobs %q wait, want j", got)
@@ -69,15 +69,15 @@ func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
 
 func TestVolumeDetail_NamesTheFirstJobsOfMany(t *testing.T) {
 	w := newFixture(t)
-	w.volume("v", "p")
+	w.Volume("v", "p")
 	var want []string
 	for n := range structs.MaxWaitingJobs + 1 {
 		id := fmt.Sprintf("j%03d", n)
-		w.job(aJob(id, structs.JobService))
-		w.blocked(id, structs.WakeVolume("default", "v"))
+		w.Job(aJob(id, structs.JobService))
+		w.Blocked(id, structs.WakeVolume("default", "v"))
 		want = append(want, id)
 	}
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, want[:structs.MaxWaitingJobs]) {
 		t.Errorf("%d jobs wait, want the first %d: %q", len(got), structs.MaxWaitingJobs, got)
@@ -88,11 +88,11 @@ func TestVolumeDetail_NamesTheFirstJobsOfMany(t *testing.T) {
 // processed yet, before one that is blocked.
 func TestVolumeDetail_ReadsTheFirstEvaluationsOfMany(t *testing.T) {
 	w := newFixture(t)
-	w.volume("v", "p")
-	w.job(aJob("j", structs.JobService))
+	w.Volume("v", "p")
+	w.Job(aJob("j", structs.JobService))
 	key := structs.WakeVolume("default", "v")
-	w.blocked("j", key)
-	unblocked := &structs.EvalUpdateRequest{WriteOptions: w.now()}
+	w.Blocked("j", key)
+	unblocked := &structs.EvalUpdateRequest{WriteOptions: w.Now()}
 	for n := range 10 * structs.MaxWaitingJobs {
 		unblocked.Evals = append(unblocked.Evals, &structs.Evaluation{
 			ID:        fmt.Sprintf("a%04d", n),
@@ -102,7 +102,7 @@ func TestVolumeDetail_ReadsTheFirstEvaluationsOfMany(t *testing.T) {
 		})
 	}
 	do(w, state.EvalUpdate, unblocked)
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	got := state.VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if len(got) != 0 {
 		t.Errorf("the jobs %q wait, want none of the first %d", got, len(unblocked.Evals))

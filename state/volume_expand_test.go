@@ -15,78 +15,74 @@ func expandingVolume(t *testing.T, offline bool, before func(*fixture)) *fixture
 	w := threeNodes(t, true)
 	controller := attaching(anInstance("p", structs.CSIKindController, true))[0]
 	controller.ControllerInfo.SupportsExpand, controller.ExpandsOffline = true, offline
-	w.update("n1", controller)
-	w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} })
+	w.Update("n1", controller)
+	w.MustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} })
 	before(w)
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
 	return w
 }
 
-func (w *fixture) volumeRow() *structs.CSIVolume {
-	return csi.Volume(w.s.Read(), "default", "v")
-}
-
 func (w *fixture) expandBytes(alloc string) int64 {
-	return csi.Claim(w.s.Read(), "default", "v", alloc).ExpandBytes
+	return csi.Claim(w.Store.Read(), "default", "v", alloc).ExpandBytes
 }
 
 func (w *fixture) controllerExpanded(bytes int64) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              "v",
 		Op:              "expand",
 		Capacity:        100,
 		NodeExpandBytes: bytes,
-		WriteOptions:    w.now(),
+		WriteOptions:    w.Now(),
 	})
 }
 
 func (w *fixture) nodeExpanded(node, alloc string, bytes int64, err *structs.OperationError) {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, csi.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID:     "v",
 		AllocID:      alloc,
 		NodeID:       node,
 		Bytes:        bytes,
 		Err:          err,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
 func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
 	w := expandingVolume(t, false, func(w *fixture) {
-		w.claim(aClaim("v", "a1", rd, mnr), aClaim("v", "a2", rd, mnr))
+		w.Claim(aClaim("v", "a1", rd, mnr), aClaim("v", "a2", rd, mnr))
 	})
 	w.controllerExpanded(100)
-	if w.volumeRow().NodeExpandBytes != 100 ||
+	if w.VolumeRow().NodeExpandBytes != 100 ||
 		w.expandBytes("a1") != 100 || w.expandBytes("a2") != 100 ||
-		w.volumeRow().ExpandPending {
-		t.Fatalf("the volume is %+v", w.volumeRow())
+		w.VolumeRow().ExpandPending {
+		t.Fatalf("the volume is %+v", w.VolumeRow())
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
-	if w.volumeRow().NodeExpandBytes != 100 ||
+	if w.VolumeRow().NodeExpandBytes != 100 ||
 		w.expandBytes("a1") != 0 || w.expandBytes("a2") != 100 {
-		t.Errorf("one of two nodes has expanded it: %+v", w.volumeRow())
+		t.Errorf("one of two nodes has expanded it: %+v", w.VolumeRow())
 	}
 	w.nodeExpanded("n2", "a2", 99, nil)
 	if w.expandBytes("a2") != 100 {
 		t.Error("the outcome of a smaller expansion counts for a larger one")
 	}
-	w.release("v", "a2")
-	if w.volumeRow().NodeExpandBytes != 100 {
+	w.Release("v", "a2")
+	if w.VolumeRow().NodeExpandBytes != 100 {
 		t.Error("the step is deleted, but a node left without it")
 	}
-	w.outcome("v", "n2", "detach", nil)
-	w.claim(aClaim("v", "a3", rd, mnr))
+	w.Outcome("v", "n2", "detach", nil)
+	w.Claim(aClaim("v", "a3", rd, mnr))
 	if w.expandBytes("a3") != 100 {
 		t.Error("the claim on the next node lacks the step")
 	}
 	w.nodeExpanded("n3", "a3", 100, nil)
-	if w.volumeRow().NodeExpandBytes != 0 ||
-		len(collect(csi.GrowingClaims(w.s.Read()))) != 0 {
-		t.Errorf("every node has expanded it: %+v", w.volumeRow())
+	if w.VolumeRow().NodeExpandBytes != 0 ||
+		len(collect(csi.GrowingClaims(w.Store.Read()))) != 0 {
+		t.Errorf("every node has expanded it: %+v", w.VolumeRow())
 	}
-	w.claim(aClaim("v", "b1", rd, mnr))
+	w.Claim(aClaim("v", "b1", rd, mnr))
 	if w.expandBytes("b1") != 0 {
 		t.Error("a claim has the step after its end")
 	}
@@ -94,24 +90,24 @@ func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
 
 func TestDuty_J12_RejectedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 	w := expandingVolume(t, false, func(w *fixture) {
-		w.claim(aClaim("v", "a1", wr, snw))
+		w.Claim(aClaim("v", "a1", wr, snw))
 	})
 	w.controllerExpanded(100)
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
-	if c := csi.Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 100 ||
+	if c := csi.Claim(w.Store.Read(), "default", "v", "a1"); c.ExpandBytes != 100 ||
 		c.ExpandError.Attempts != 2 {
 		t.Errorf("the step is not tried again: %+v", c)
 	}
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "in use", Kind: structs.KindPrecondition})
-	if c := csi.Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
+	if c := csi.Claim(w.Store.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
 		c.ExpandError == nil ||
-		w.volumeRow().NodeExpandBytes != 100 {
+		w.VolumeRow().NodeExpandBytes != 100 {
 		t.Errorf("the claim is %+v", c)
 	}
-	w.release("v", "a1")
-	w.outcome("v", "n1", "detach", nil)
-	w.claim(aClaim("v", "a2", wr, snw))
+	w.Release("v", "a1")
+	w.Outcome("v", "n1", "detach", nil)
+	w.Claim(aClaim("v", "a2", wr, snw))
 	if w.expandBytes("a2") != 100 {
 		t.Error("the claim of the next stage lacks the step")
 	}
@@ -119,7 +115,7 @@ func TestDuty_J12_RejectedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 
 func TestNodeExpanded_RejectsOtherNodesAndClaims(t *testing.T) {
 	w := expandingVolume(t, false, func(w *fixture) {
-		w.claim(aClaim("v", "a1", wr, snw))
+		w.Claim(aClaim("v", "a1", wr, snw))
 	})
 	w.controllerExpanded(100)
 	for _, p := range []*structs.CSINodeExpandOutcome{
@@ -159,107 +155,107 @@ func TestNodeExpanded_RejectsOtherNodesAndClaims(t *testing.T) {
 
 func TestDuty_E5_J1_OfflineExpansionWaitsForUsersAndKeepsOthersOut(t *testing.T) {
 	w := expandingVolume(t, true, func(w *fixture) {
-		w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+		w.Claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	})
 	blocked := func(says string) {
 		t.Helper()
-		why := csi.ExpandBlocked(w.s.Read(), w.volumeRow())
+		why := csi.ExpandBlocked(w.Store.Read(), w.VolumeRow())
 		if !strings.Contains(why, says) || says == "" && why != "" {
 			t.Fatalf("it waits because %q, want %q", why, says)
 		}
 	}
 	blocked("allocation a1 (job j) on node name-n1 holds volume v")
-	w.release("v", "a1")
+	w.Release("v", "a1")
 	blocked("is being detached from node name-n1")
-	at := w.volumeRow().ModifyIndex
-	w.outcome("v", "n1", "detach", nil)
+	at := w.VolumeRow().ModifyIndex
+	w.Outcome("v", "n1", "detach", nil)
 	blocked("")
-	if w.volumeRow().ModifyIndex == at {
+	if w.VolumeRow().ModifyIndex == at {
 		t.Error("no new row tells the leader that the volume is free")
 	}
-	w.wantClaims("v", map[string]string{"a2": structs.ClaimWaiting})
-	w.wantReason("v", "a2", "volume v is being expanded; plugin p does that only while no node has the volume")
-	w.claim(aClaim("v", "a3", wr, snw))
-	w.wantClaims("v", map[string]string{"a3": structs.ClaimWaiting})
-	ok, _ := csi.Claimable(w.s.Read(), aClaim("v", "b1", wr, snw), func(string) bool {
+	w.WantClaims("v", map[string]string{"a2": structs.ClaimWaiting})
+	w.WantReason("v", "a2", "volume v is being expanded; plugin p does that only while no node has the volume")
+	w.Claim(aClaim("v", "a3", wr, snw))
+	w.WantClaims("v", map[string]string{"a3": structs.ClaimWaiting})
+	ok, _ := csi.Claimable(w.Store.Read(), aClaim("v", "b1", wr, snw), func(string) bool {
 		return true
 	})
 	if ok {
 		t.Error("a claim is possible during the expansion")
 	}
-	w.blocked("waits", structs.WakeVolume("default", "v"))
+	w.Blocked("waits", structs.WakeVolume("default", "v"))
 	w.controllerExpanded(100)
-	w.wantClaims("v", map[string]string{"a2": structs.ClaimGranted, "a3": structs.ClaimWaiting})
+	w.WantClaims("v", map[string]string{"a2": structs.ClaimGranted, "a3": structs.ClaimWaiting})
 	if w.expandBytes("a2") != 100 {
 		t.Error("the claim that waited lacks the step of its node")
 	}
-	w.wantEval("blocked-waits", structs.EvalPending)
+	w.WantEval("blocked-waits", structs.EvalPending)
 }
 
 func TestOfflineExpansion_WithoutAttachmentsBeginsWhenTheLastClaimGoes(t *testing.T) {
 	w := threeNodes(t, false)
 	controller := anInstance("p", structs.CSIKindController, true)
 	controller.ExpandsOffline = true
-	w.update("n1", controller)
-	w.claim(aClaim("v", "a1", wr, snw))
-	at := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }).ModifyIndex
-	w.release("v", "a1")
-	if csi.ExpandBlocked(w.s.Read(), w.volumeRow()) != "" ||
-		w.volumeRow().ModifyIndex == at {
+	w.Update("n1", controller)
+	w.Claim(aClaim("v", "a1", wr, snw))
+	at := w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }).ModifyIndex
+	w.Release("v", "a1")
+	if csi.ExpandBlocked(w.Store.Read(), w.VolumeRow()) != "" ||
+		w.VolumeRow().ModifyIndex == at {
 		t.Error("no new row tells the leader that the volume is free")
 	}
 }
 
 func TestOfflineExpansion_UnusedVolumeIsNotGrantedBeforeItEnds(t *testing.T) {
 	w := expandingVolume(t, true, func(*fixture) {})
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.wantClaims("v", map[string]string{"a1": structs.ClaimWaiting})
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.WantClaims("v", map[string]string{"a1": structs.ClaimWaiting})
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "expand",
 		Final:        true,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 		Err:          &structs.OperationError{Message: "no", Kind: structs.KindInvalid},
 	})
-	w.wantClaims("v", map[string]string{"a1": structs.ClaimGranted})
+	w.WantClaims("v", map[string]string{"a1": structs.ClaimGranted})
 }
 
 func TestExpansionByNodesAlone_NeedsNoController(t *testing.T) {
 	w := threeNodes(t, false)
 	node := anInstance("p", structs.CSIKindNode, true)
 	node.NodeInfo.SupportsExpand = true
-	w.update("n2", node)
-	w.claim(aClaim("v", "a1", wr, snw))
-	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending ||
+	w.Update("n2", node)
+	w.Claim(aClaim("v", "a1", wr, snw))
+	if v := w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending ||
 		v.NodeExpandBytes != 100 || w.expandBytes("a1") != 100 {
 		t.Errorf("the volume is %+v", v)
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
-	if v := w.volumeRow(); v.NodeExpandBytes != 0 || v.Capacity != 100 {
+	if v := w.VolumeRow(); v.NodeExpandBytes != 0 || v.Capacity != 100 {
 		t.Errorf("the volume is %+v", v)
 	}
 }
 
 func TestDuty_J7_ARequestIsTakenBackToASmallerSize(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
+	w.MustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
 	request := func(n int64) error {
-		return w.tryPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = n })
+		return w.TryPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = n })
 	}
 	if err := request(1000); err != nil {
 		t.Fatal(err)
 	}
-	w.finishCall("expand", &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable}, false)
+	w.FinishCall("expand", &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable}, false)
 	if err := request(50); err != nil ||
-		w.volumeRow().RequestedCapacityMin != 50 || !w.volumeRow().ExpandPending ||
-		w.volumeRow().LastError != nil {
-		t.Errorf("%v: %+v", err, w.volumeRow())
+		w.VolumeRow().RequestedCapacityMin != 50 || !w.VolumeRow().ExpandPending ||
+		w.VolumeRow().LastError != nil {
+		t.Errorf("%v: %+v", err, w.VolumeRow())
 	}
 	wantKind(t, request(9), structs.KindConflict)
-	if err := request(10); err != nil || !w.volumeRow().ExpandPending {
+	if err := request(10); err != nil || !w.VolumeRow().ExpandPending {
 		t.Errorf("the plugin is not called again, but its outcome is unknown: %v", err)
 	}
-	w.finishCall("expand", nil, false)
+	w.FinishCall("expand", nil, false)
 	wantKind(t, request(5), structs.KindConflict)
 }
 
@@ -270,20 +266,20 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 		RetryTime: 1 << 62,
 	}
 	w := expandingVolume(t, false, func(w *fixture) {
-		w.claim(aClaim("v", "a1", wr, mnmw))
+		w.Claim(aClaim("v", "a1", wr, mnmw))
 	})
 	w.controllerExpanded(100)
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 })
-	w.finishCall("expand", busy, false)
-	w.outcome("v", "n1", "attach", busy)
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 })
+	w.FinishCall("expand", busy, false)
+	w.Outcome("v", "n1", "attach", busy)
 	w.nodeExpanded("n1", "a1", 100, busy)
-	retry := &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: w.now()}
+	retry := &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: w.Now()}
 	do(w, csi.VolumeRetry, retry)
-	c := csi.Claim(w.s.Read(), "default", "v", "a1")
+	c := csi.Claim(w.Store.Read(), "default", "v", "a1")
 	for what, e := range map[string]*structs.OperationError{
-		"volume":     w.volumeRow().LastError,
+		"volume":     w.VolumeRow().LastError,
 		"claim":      c.ExpandError,
-		"attachment": csi.Attachment(w.s.Read(), "default", "v", "n1").LastError,
+		"attachment": csi.Attachment(w.Store.Read(), "default", "v", "n1").LastError,
 	} {
 		if e == nil || e.RetryTime != retry.Now || e.Message != "busy" {
 			t.Errorf("%s: got error %+v, want it due at %d", what, e, retry.Now)
@@ -297,19 +293,19 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 
 func TestVolumePut_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
+	w.MustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
 	busy := &structs.OperationError{
 		Message:   "busy",
 		Kind:      structs.KindUnavailable,
 		RetryTime: 1 << 62,
 	}
-	w.finishCall("create", busy, false)
-	if v := w.mustPut(creating,
+	w.FinishCall("create", busy, false)
+	if v := w.MustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.LastError == nil ||
 		v.LastError.RetryTime >= busy.RetryTime {
 		t.Errorf("the last error is %+v", v.LastError)
 	}
-	if v := w.mustPut(creating,
+	if v := w.MustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 50 }); v.LastError != nil ||
 		v.RequestedCapacityMin != 50 {
 		t.Errorf("a volume without a creation cannot become smaller: %+v", v)
@@ -318,24 +314,24 @@ func TestVolumePut_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 
 func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(creating)
-	w.finishCall("create", &structs.OperationError{
+	w.MustPut(creating)
+	w.FinishCall("create", &structs.OperationError{
 		Message: "full",
 		Kind:    structs.KindPrecondition,
 		Code:    structs.CSICodeExhausted,
 	}, true)
-	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-	if v := w.volumeRow(); v == nil || v.State != structs.VolumeDeleting {
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
+	if v := w.VolumeRow(); v == nil || v.State != structs.VolumeDeleting {
 		t.Fatalf("a volume that may exist is not deleted at its plugin: %+v", v)
 	}
 	err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-		ID: "v", WriteOptions: w.now(),
+		ID: "v", WriteOptions: w.Now(),
 	})
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "berth volume deregister -force v") {
 		t.Error(err)
 	}
-	if v := w.finishCall("delete", nil, false); v != nil {
+	if v := w.FinishCall("delete", nil, false); v != nil {
 		t.Errorf("the volume is %+v", v)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // that have come since then.
 func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 	w := threeNodes(t, false)
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.status(structs.NodeDown, "n1")
-	seen := &structs.DetachShown{Epoch: state.Node(w.s.Read(), "n1").Epoch, Allocs: []string{"a1"}}
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Status(structs.NodeDown, "n1")
+	seen := &structs.DetachShown{Epoch: state.Node(w.Store.Read(), "n1").Epoch, Allocs: []string{"a1"}}
 	force := func(shown *structs.DetachShown) error {
 		return try(w, state.VolumeForce, &structs.CSIVolumeForceRequest{
 			VolumeID:     "v",
@@ -24,7 +24,7 @@ func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 			By:           "ann",
 			Reason:       "it is off",
 			Shown:        shown,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	rejected := func(shown *structs.DetachShown, says string) {
@@ -33,16 +33,16 @@ func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
-		if csi.Claim(w.s.Read(), "default", "v", "a1") == nil {
+		if csi.Claim(w.Store.Read(), "default", "v", "a1") == nil {
 			t.Fatal("the claim is released")
 		}
 	}
 	rejected(&structs.DetachShown{Epoch: seen.Epoch}, "you were not shown it")
-	w.status(structs.NodeReady, "n1")
-	w.status(structs.NodeDown, "n1")
+	w.Status(structs.NodeReady, "n1")
+	w.Status(structs.NodeDown, "n1")
 	rejected(seen, "was back since you looked")
-	seen.Epoch = state.Node(w.s.Read(), "n1").Epoch
-	if err := force(seen); err != nil || csi.Claim(w.s.Read(), "default", "v", "a1") != nil {
+	seen.Epoch = state.Node(w.Store.Read(), "n1").Epoch
+	if err := force(seen); err != nil || csi.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 		t.Errorf("the present state: %v", err)
 	}
 }

@@ -21,17 +21,17 @@ import (
 func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 	w := newFixture(t)
 	for n := range 10 {
-		w.node(fmt.Sprint("n", n), anInstance("p", structs.CSIKindNode, true))
+		w.Node(fmt.Sprint("n", n), anInstance("p", structs.CSIKindNode, true))
 	}
 	for v := range 40 {
-		w.volume(fmt.Sprintf("v%02d", v), []string{"p", "q"}[v%2])
+		w.Volume(fmt.Sprintf("v%02d", v), []string{"p", "q"}[v%2])
 		for a := range v % 5 * (v % 3) {
 			id := fmt.Sprintf("a%d-%d", v, a)
-			w.alloc(id, "j", fmt.Sprint("n", (v+a)%10))
-			w.claim(aClaim(fmt.Sprintf("v%02d", v), id, rd, mnmw))
+			w.Alloc(id, "j", fmt.Sprint("n", (v+a)%10))
+			w.Claim(aClaim(fmt.Sprintf("v%02d", v), id, rd, mnmw))
 		}
 	}
-	tx := w.s.Read()
+	tx := w.Store.Read()
 	all := slices.Collect(state.Volumes(tx, "*", ""))
 	rapid.Check(t, func(t *rapid.T) {
 		stub, got := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
@@ -127,11 +127,11 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 	w := newFixture(t)
 	for n := range 7 {
-		w.node(fmt.Sprint("n", n), attaching(anInstance("p", structs.CSIKindController, true),
+		w.Node(fmt.Sprint("n", n), attaching(anInstance("p", structs.CSIKindController, true),
 			anInstance("p", structs.CSIKindNode, n%2 == 0))...)
 	}
-	w.node("else", anInstance("q", structs.CSIKindNode, true))
-	tx := w.s.Read()
+	w.Node("else", anInstance("q", structs.CSIKindNode, true))
+	tx := w.Store.Read()
 	whole := state.PluginDetail(tx, "p")
 	for limit := 1; limit < 16; limit++ {
 		var next *structs.CSIPluginInstance

@@ -13,7 +13,7 @@ import (
 func (w *fixture) localNode(id string) {
 	half := anInstance("p", structs.CSIKindNode, true)
 	half.NodeInfo.AccessibleTopology = nodeAndZone(id, "z-"+id)
-	w.node(id, half)
+	w.Node(id, half)
 }
 
 func nodeAndZone(node, zone string) *structs.CSITopology {
@@ -24,25 +24,27 @@ func nodeAndZone(node, zone string) *structs.CSITopology {
 // or whose plugin is stopped.
 func TestPlaceless_IsAVolumeWhoseNodeIsGone(t *testing.T) {
 	none := func(*fixture) {}
-	down := func(w *fixture) { w.status(structs.NodeDown, "n2") }
-	gone := func(w *fixture) { do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}}) }
+	down := func(w *fixture) { w.Status(structs.NodeDown, "n2") }
+	gone := func(w *fixture) {
+		do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}})
+	}
 	stopped := func(w *fixture) {
 		do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       "n2",
 			Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindNode}},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
 	goneAndNew := func(w *fixture) {
 		gone(w)
 		half := anInstance("p", structs.CSIKindNode, false)
 		half.NodeInfo = nil
-		w.node("n3", half)
+		w.Node("n3", half)
 	}
 	goneAndPlain := func(w *fixture) {
 		gone(w)
 		do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-		w.node("n3", anInstance("p", structs.CSIKindNode, true))
+		w.Node("n3", anInstance("p", structs.CSIKindNode, true))
 	}
 	local := zoneOf("n2")
 	inZone := &structs.CSITopology{Segments: map[string]string{"Zone": "z-n2"}}
@@ -68,10 +70,10 @@ func TestPlaceless_IsAVolumeWhoseNodeIsGone(t *testing.T) {
 			w := newFixture(t)
 			w.localNode("n1")
 			w.localNode("n2")
-			w.mustPut(func(v *structs.CSIVolume) { v.Topologies = c.places })
+			w.MustPut(func(v *structs.CSIVolume) { v.Topologies = c.places })
 			c.change(w)
-			tx := w.s.Read()
-			v := w.volumeRow()
+			tx := w.Store.Read()
+			v := w.VolumeRow()
 			why := csi.Placeless(tx, v)
 			sure := csi.SurelyPlaceless(tx, v)
 			if (why != "") != c.gone || (sure != "") != c.sure || csi.Unschedulable(tx, v) != why {
@@ -89,10 +91,10 @@ func TestPlaceless_IsAVolumeWhoseNodeIsGone(t *testing.T) {
 func TestPlaceless_NamesThePlaceAndTheWayOut(t *testing.T) {
 	w := newFixture(t)
 	w.localNode("n1")
-	v := w.mustPut(func(v *structs.CSIVolume) {
+	v := w.MustPut(func(v *structs.CSIVolume) {
 		v.Topologies = []*structs.CSITopology{nodeAndZone("n2", "b"), zoneOf("n3")}
 	})
-	why := csi.Placeless(w.s.Read(), v)
+	why := csi.Placeless(w.Store.Read(), v)
 	if !strings.Contains(why, "volume v is in node=n2,zone=b or node=n3, and no node there runs plugin p") {
 		t.Errorf("got %q", why)
 	}
@@ -101,7 +103,7 @@ func TestPlaceless_NamesThePlaceAndTheWayOut(t *testing.T) {
 	}
 	made := *v
 	made.ExternalID = ""
-	if why := csi.Placeless(w.s.Read(), &made); why != "" {
+	if why := csi.Placeless(w.Store.Read(), &made); why != "" {
 		t.Errorf("it is not made yet: %q", why)
 	}
 }

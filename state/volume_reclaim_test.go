@@ -20,8 +20,8 @@ func reclaimed(after time.Duration) func(*structs.CSIVolume) {
 }
 
 func (w *fixture) tryDelete(how ...func(*structs.CSIVolumeDeleteRequest)) error {
-	w.t.Helper()
-	req := &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()}
+	w.T.Helper()
+	req := &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()}
 	for _, change := range how {
 		change(req)
 	}
@@ -29,28 +29,28 @@ func (w *fixture) tryDelete(how ...func(*structs.CSIVolumeDeleteRequest)) error 
 }
 
 func (w *fixture) mustDelete(how ...func(*structs.CSIVolumeDeleteRequest)) *structs.CSIVolume {
-	w.t.Helper()
+	w.T.Helper()
 	if err := w.tryDelete(how...); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	return w.volumeRow()
+	return w.VolumeRow()
 }
 
 func (w *fixture) undelete() error {
-	w.t.Helper()
-	return try(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
+	w.T.Helper()
+	return try(w, csi.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: w.Now()})
 }
 
 // reclaimAt begins the deletion of a row as the loop does at a time.
 func (w *fixture) reclaimAt(row *structs.CSIVolume, now int64) *structs.CSIVolume {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, csi.VolumeReclaim, &storage.VolumeReclaimRequest{
 		ID:           row.ID,
 		RowIndex:     row.CreateIndex,
 		DeleteAt:     row.DeleteAt,
 		WriteOptions: structs.WriteOptions{Now: now},
 	})
-	return w.volumeRow()
+	return w.VolumeRow()
 }
 
 func atOnce(r *structs.CSIVolumeDeleteRequest) { r.AtOnce = true }
@@ -81,9 +81,9 @@ func TestVolumeDelete_MarksVolumesThatAreDeletedLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.node("n1", anInstance("p", structs.CSIKindNode, true))
-			w.mustPut(c.put...)
-			at := w.now().Now
+			w.Node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.MustPut(c.put...)
+			at := w.Now().Now
 			v := w.mustDelete(c.how...)
 			if v.Marked() != (c.want == marked) || !v.Marked() && (v.State != c.want || v.DeleteAt != 0) {
 				t.Fatalf("the volume is %s, to be deleted at %d; want %s", v.State, v.DeleteAt, c.want)
@@ -101,7 +101,7 @@ func TestVolumeDelete_MarksVolumesThatAreDeletedLater(t *testing.T) {
 
 func TestVolumeDelete_KeepsSecretsOfALaterDeletion(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(reclaimed(time.Hour))
+	w.MustPut(reclaimed(time.Hour))
 	withSecrets := func(r *structs.CSIVolumeDeleteRequest) { r.Secrets = structs.Secrets{"k": "v"} }
 	err := w.tryDelete(withSecrets)
 	wantKind(t, err, structs.KindPrecondition)
@@ -115,19 +115,19 @@ func TestVolumeDelete_KeepsSecretsOfALaterDeletion(t *testing.T) {
 
 func TestVolumeDelete_MarksNoVolumeThatIsWanted(t *testing.T) {
 	w := threeNodes(t, true)
-	w.mustPut(reclaimed(time.Hour))
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.claim(aClaim("v", "a2", wr, snw))
+	w.MustPut(reclaimed(time.Hour))
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Claim(aClaim("v", "a2", wr, snw))
 	wantKind(t, w.tryDelete(), structs.KindPrecondition)
 
-	w.stop("a1", "")
+	w.Stop("a1", "")
 	err := w.tryDelete()
 	wantKind(t, err, structs.KindPrecondition)
 	if err == nil || !strings.Contains(err.Error(), "allocation a2") || strings.Contains(err.Error(), "a1") {
 		t.Errorf("got %v, want the allocation that waits", err)
 	}
 
-	w.stop("a2", "")
+	w.Stop("a2", "")
 	if v := w.mustDelete(); !v.Marked() {
 		t.Errorf("the volume is not marked though its last user is to stop: %+v", v)
 	}
@@ -135,18 +135,18 @@ func TestVolumeDelete_MarksNoVolumeThatIsWanted(t *testing.T) {
 
 func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	w := threeNodesWithDB(t)
-	w.mustPut(reclaimed(time.Hour))
+	w.MustPut(reclaimed(time.Hour))
 	w.mustDelete()
 
 	const remedy = "berth volume undelete v"
-	err := w.tryClaim(aClaim("v", "a1", wr, snw))
+	err := w.TryClaim(aClaim("v", "a1", wr, snw))
 	wantKind(t, err, structs.KindPrecondition)
-	ok, why := csi.Claimable(w.s.Read(), aClaim("v", "", wr, snw), nil)
+	ok, why := csi.Claimable(w.Store.Read(), aClaim("v", "", wr, snw), nil)
 	for what, text := range map[string]string{
 		"the rejection of a claim": errText(err),
 		"the plan":                 why,
-		"the volume":               csi.Unschedulable(w.s.Read(), w.volumeRow()),
-		"another registration":     errText(w.tryPut()),
+		"the volume":               csi.Unschedulable(w.Store.Read(), w.VolumeRow()),
+		"another registration":     errText(w.TryPut()),
 	} {
 		if !strings.Contains(text, remedy) || !strings.Contains(text, storage.DeletedByOperator) {
 			t.Errorf("%s says %q, want the cause and %q", what, text, remedy)
@@ -159,11 +159,11 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	if err := w.undelete(); err != nil {
 		t.Fatal(err)
 	}
-	if v := w.volumeRow(); v.DeleteAt != 0 || v.DeleteCause != "" || v.Reclaim != storage.ReclaimDelete {
+	if v := w.VolumeRow(); v.DeleteAt != 0 || v.DeleteCause != "" || v.Reclaim != storage.ReclaimDelete {
 		t.Errorf("the volume that stays is %+v", v)
 	}
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.wantClaims("v", map[string]string{"a1": granted})
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.WantClaims("v", map[string]string{"a1": granted})
 	if err := w.undelete(); err != nil {
 		t.Errorf("a volume that stays cannot be kept again: %v", err)
 	}
@@ -178,33 +178,33 @@ func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
 	}{
 		"at its time": {func(*fixture) {}, true},
 		"without a controller": {func(w *fixture) {
-			w.finishCall("delete", noController, false)
-			w.finishCall("delete", noController, false)
+			w.FinishCall("delete", noController, false)
+			w.FinishCall("delete", noController, false)
 		}, true},
 		// Its outcome is not known: the volume may change.
-		"after the record of another call": {func(w *fixture) { w.noteVolumeCall("expand") }, false},
-		"after the record of a call":       {func(w *fixture) { w.noteVolumeCall("delete") }, false},
+		"after the record of another call": {func(w *fixture) { w.NoteVolumeCall("expand") }, false},
+		"after the record of a call":       {func(w *fixture) { w.NoteVolumeCall("delete") }, false},
 		"after a failed call, and without a controller": {func(w *fixture) {
-			w.noteVolumeCall("delete")
-			w.finishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
-			w.finishCall("delete", noController, false)
+			w.NoteVolumeCall("delete")
+			w.FinishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
+			w.FinishCall("delete", noController, false)
 		}, false},
 		"after a failed call of an older version": {func(w *fixture) {
-			w.finishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
+			w.FinishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
 		}, false},
 		"after a rejected deletion": {func(w *fixture) {
-			w.noteVolumeCall("delete")
-			v := w.finishCall("delete", denied(), true)
+			w.NoteVolumeCall("delete")
+			v := w.FinishCall("delete", denied(), true)
 			w.reclaimAt(v, v.DeleteAt)
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.mustPut(reclaimed(time.Hour))
+			w.MustPut(reclaimed(time.Hour))
 			v := w.mustDelete()
 			w.reclaimAt(v, v.DeleteAt)
 			c.since(w)
-			v = w.volumeRow()
+			v = w.VolumeRow()
 			if v.State != structs.VolumeDeleting {
 				t.Fatalf("the volume is %+v", v)
 			}
@@ -217,7 +217,7 @@ func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v = w.volumeRow()
+			v = w.VolumeRow()
 			if v.State != structs.VolumeReady || v.Marked() || v.LastError != nil {
 				t.Errorf("the volume is %+v", v)
 			}
@@ -227,7 +227,7 @@ func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
 				VolumeID:     "v",
 				RowIndex:     v.CreateIndex,
 				Call:         &structs.CSICall{NodeID: "n1", Op: "delete"},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			}
 			wantKind(t, try(w, csi.CallNote, note), structs.KindConflict)
 		})
@@ -236,10 +236,10 @@ func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
 
 func TestVolumeUndelete_RestoresTheSecretsOfTheVolume(t *testing.T) {
 	w := newFixture(t)
-	own := w.mustPut().Secrets["k"]
+	own := w.MustPut().Secrets["k"]
 	w.mustDelete(func(r *structs.CSIVolumeDeleteRequest) { r.Secrets = structs.Secrets{"k": "of the deletion"} })
 	err := w.undelete()
-	if v := w.volumeRow(); err != nil || v.Secrets["k"] != own || v.Deletion != nil {
+	if v := w.VolumeRow(); err != nil || v.Secrets["k"] != own || v.Deletion != nil {
 		t.Errorf("%v: the volume is %+v", err, v)
 	}
 }
@@ -264,7 +264,7 @@ func TestVolumeReclaim_BeginsAtItsTimeAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.mustPut(reclaimed(time.Hour))
+			w.MustPut(reclaimed(time.Hour))
 			row := w.mustDelete().Copy()
 			now := row.DeleteAt - int64(c.early)
 			if c.change != nil {
@@ -275,9 +275,9 @@ func TestVolumeReclaim_BeginsAtItsTimeAlone(t *testing.T) {
 				t.Fatalf("the volume is %s, want its deletion begun: %t", v.State, c.begins)
 			}
 			if c.begins {
-				w.noteVolumeCall("delete")
+				w.NoteVolumeCall("delete")
 				wantKind(t, w.undelete(), structs.KindPrecondition)
-				if w.finishCall("delete", nil, false) != nil {
+				if w.FinishCall("delete", nil, false) != nil {
 					t.Error("the deletion has left the row")
 				}
 			}
@@ -287,59 +287,59 @@ func TestVolumeReclaim_BeginsAtItsTimeAlone(t *testing.T) {
 
 func TestVolumeReclaim_WaitsForTheLastClaimAndAttachment(t *testing.T) {
 	w := threeNodes(t, true)
-	w.mustPut(reclaimed(time.Hour))
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.outcome("v", "n1", "attach", nil)
-	w.client("n1", "a1", structs.AllocComplete)
+	w.MustPut(reclaimed(time.Hour))
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Outcome("v", "n1", "attach", nil)
+	w.Client("n1", "a1", structs.AllocComplete)
 	row := w.mustDelete()
 	late := row.DeleteAt + int64(time.Hour)
 
 	changed := func(what string, leave func(), moved bool) {
 		t.Helper()
-		before := w.volumeRow().ModifyIndex
+		before := w.VolumeRow().ModifyIndex
 		leave()
-		if got := w.volumeRow().ModifyIndex != before; got != moved {
+		if got := w.VolumeRow().ModifyIndex != before; got != moved {
 			t.Errorf("%s: the row has changed: %t, want %t", what, got, moved)
 		}
 	}
 	waits := func(what string) {
 		t.Helper()
-		if v := w.reclaimAt(w.volumeRow(), late); v.State != structs.VolumeReady {
+		if v := w.reclaimAt(w.VolumeRow(), late); v.State != structs.VolumeReady {
 			t.Fatalf("%s: the volume is %s", what, v.State)
 		}
 	}
 	waits("a claim is held")
-	changed("the claim ends", func() { w.release("v", "a1") }, false)
+	changed("the claim ends", func() { w.Release("v", "a1") }, false)
 	waits("it is being detached")
-	changed("it is detached", func() { w.outcome("v", "n1", "detach", nil) }, true)
-	if v := w.reclaimAt(w.volumeRow(), late); v.State != structs.VolumeDeleting {
+	changed("it is detached", func() { w.Outcome("v", "n1", "detach", nil) }, true)
+	if v := w.reclaimAt(w.VolumeRow(), late); v.State != structs.VolumeDeleting {
 		t.Errorf("the volume is %s, and nobody has it", v.State)
 	}
 
 	// A plugin that attaches nothing: the end of the claim is the last.
 	w = threeNodes(t, false)
-	w.mustPut(reclaimed(time.Hour))
-	w.claim(aClaim("v", "a1", wr, snw))
-	w.client("n1", "a1", structs.AllocComplete)
+	w.MustPut(reclaimed(time.Hour))
+	w.Claim(aClaim("v", "a1", wr, snw))
+	w.Client("n1", "a1", structs.AllocComplete)
 	w.mustDelete()
-	changed("the last claim ends", func() { w.release("v", "a1") }, true)
+	changed("the last claim ends", func() { w.Release("v", "a1") }, true)
 }
 
 func TestVolumeOutcome_MarksAVolumeAgainThatItsPluginDoesNotDelete(t *testing.T) {
 	rejected := &structs.OperationError{Message: "no", Kind: structs.KindDenied}
 	w := newFixture(t)
-	w.mustPut(reclaimed(time.Hour))
+	w.MustPut(reclaimed(time.Hour))
 	row := w.mustDelete()
 	w.reclaimAt(row, row.DeleteAt)
-	at := w.now().Now
-	v := w.finishCall("delete", rejected, true)
+	at := w.Now().Now
+	v := w.FinishCall("delete", rejected, true)
 	if !v.Marked() || v.DeleteAt != at+int64(storage.DeleteAgain) || v.LastError.RetryTime != v.DeleteAt {
 		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
 	}
 
 	// A person has asked for this deletion, and decides.
 	w.mustDelete(atOnce)
-	v = w.finishCall("delete", rejected, true)
+	v = w.FinishCall("delete", rejected, true)
 	if v.State != structs.VolumeReady || v.DeleteAt != 0 {
 		t.Errorf("the volume is %s, to be deleted at %d; want one that stays", v.State, v.DeleteAt)
 	}
@@ -347,9 +347,9 @@ func TestVolumeOutcome_MarksAVolumeAgainThatItsPluginDoesNotDelete(t *testing.T)
 
 func TestRecover_KeepsMarkedVolumes(t *testing.T) {
 	w := threeNodes(t, false)
-	w.mustPut(reclaimed(time.Hour))
+	w.MustPut(reclaimed(time.Hour))
 	w.mustDelete()
-	v := csi.Volume(w.restored(w.save()).s.Read(), "default", "v")
+	v := csi.Volume(w.restored(w.Save()).Store.Read(), "default", "v")
 	if v.DeleteAt != 0 || v.State != structs.VolumeReady || v.LastError == nil {
 		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
 	}
@@ -357,9 +357,10 @@ func TestRecover_KeepsMarkedVolumes(t *testing.T) {
 
 func TestTotals_CountMarkedVolumes(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(reclaimed(time.Hour))
+	w.MustPut(reclaimed(time.Hour))
 	w.mustDelete()
-	if got := state.CountTotals(w.s.Read()).Volumes; got[state.VolumeMarked] != 1 || got[state.VolumeGrows] != 0 {
+	got := state.CountTotals(w.Store.Read()).Volumes
+	if got[state.VolumeMarked] != 1 || got[state.VolumeGrows] != 0 {
 		t.Errorf("got %v", got)
 	}
 }

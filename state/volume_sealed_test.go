@@ -14,8 +14,8 @@ import (
 
 // needKey makes a root key active, unless there is one of that ID.
 func (w *fixture) needKey(id string) {
-	w.t.Helper()
-	tx := w.s.Read()
+	w.T.Helper()
+	tx := w.Store.Read()
 	if trust.RootKey(tx, id) != nil {
 		return
 	}
@@ -36,14 +36,14 @@ func keyedFixture(t rapid.TB) *fixture {
 
 // putSealed gives a volume of the fixture sealed secrets, which a key of the given ID has encrypted.
 func (w *fixture) putSealed(id, external, key string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.needKey(key)
 	v := aVolume(id, "p")
 	v.ExternalID = external
 	v.SealedSecrets = &structs.Sealed{KeyID: key, Data: []byte(key)}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -51,7 +51,7 @@ func TestVolumePut_KeepsSealedSecretsThatARequestLeavesOut(t *testing.T) {
 	w := threeNodes(t, true)
 	w.putSealed("v", "ext-v", "k1")
 	w.register("v", "ext-v")
-	v := csi.Volume(w.s.Read(), "default", "v")
+	v := csi.Volume(w.Store.Read(), "default", "v")
 	if v.SealedSecrets == nil || v.SealedSecrets.KeyID != "k1" {
 		t.Errorf("got %+v, want the stored secrets", v.SealedSecrets)
 	}
@@ -61,16 +61,16 @@ func TestVolumePut_KeepsSealedSecretsThatARequestLeavesOut(t *testing.T) {
 func TestRecover_TakesTheSealedSecretsOfThePresentName(t *testing.T) {
 	w := threeNodes(t, true)
 	w.putSealed("v", "ext-v", "of-v")
-	saved := w.save()
+	saved := w.Save()
 	w.deregister("v")
 	w.putSealed("w", "ext-v", "of-w")
-	w.claim(aClaim("w", "b1", wr, snw))
-	w.outcome("w", "n1", "attach", nil)
-	if a := csi.Attachment(w.s.Read(), "default", "w", "n1"); a == nil || a.SealedSecrets.KeyID != "of-w" {
+	w.Claim(aClaim("w", "b1", wr, snw))
+	w.Outcome("w", "n1", "attach", nil)
+	if a := csi.Attachment(w.Store.Read(), "default", "w", "n1"); a == nil || a.SealedSecrets.KeyID != "of-w" {
 		t.Fatalf("the attachment before is %+v", a)
 	}
 	back := w.restored(saved)
-	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.Store.Read(), "default", "v", "n1")
 	if a == nil || a.SealedSecrets == nil || a.SealedSecrets.KeyID != "of-v" {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -78,15 +78,15 @@ func TestRecover_TakesTheSealedSecretsOfThePresentName(t *testing.T) {
 
 // plain gives a volume of the fixture secrets that are not encrypted.
 func (w *fixture) plain(id string) *structs.CSIVolume {
-	w.t.Helper()
+	w.T.Helper()
 	v := aVolume(id, "p")
 	v.ExternalID = "ext-" + id
 	v.Secrets = structs.Secrets{"k": "v"}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	return csi.Volume(w.s.Read(), "default", id)
+	return csi.Volume(w.Store.Read(), "default", id)
 }
 
 func sealedRow(v *structs.CSIVolume) *cluster.SealedRow {
@@ -107,21 +107,21 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 	changed.Secrets = structs.Secrets{"k": "newer"}
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{changed},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{
 		Rows: []*cluster.SealedRow{sealedRow(old), sealedRow(now)},
 	})
-	sealed := csi.Volume(w.s.Read(), "default", "v")
+	sealed := csi.Volume(w.Store.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
 		t.Errorf("the secrets of the volume are not sealed: %+v", sealed)
 	}
-	kept := csi.Volume(w.s.Read(), "default", "other")
+	kept := csi.Volume(w.Store.Read(), "default", "other")
 	if kept.Secrets["k"] != "newer" || kept.SealedSecrets != nil {
 		t.Error("older secrets have replaced newer ones")
 	}
 	rows := 0
-	for v := range trust.PlainVolumes(w.s.Read()) {
+	for v := range trust.PlainVolumes(w.Store.Read()) {
 		rows++
 		if v.ID != "other" {
 			t.Errorf("%s counts as plain", v.ID)
@@ -139,12 +139,12 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:           "v",
 		Secrets:      structs.Secrets{"k": "of the deletion"},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	row := sealedRow(csi.Volume(w.s.Read(), "default", "v"))
+	row := sealedRow(csi.Volume(w.Store.Read(), "default", "v"))
 	row.Deletion = &structs.Sealed{KeyID: "k1", Data: []byte("stored")}
 	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{row}})
-	v := csi.Volume(w.s.Read(), "default", "v")
+	v := csi.Volume(w.Store.Read(), "default", "v")
 	if v.Secrets != nil || v.Deletion.Secrets != nil || string(v.Deletion.SealedSecrets.Data) != "stored" {
 		t.Errorf("the volume is %+v", v)
 	}
@@ -161,19 +161,19 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	seal := &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{sealedRow(v)}}
 	do(w, trust.SecretsSeal, seal)
 	do(w, trust.SecretsSealed, request)
-	mark := trust.SecretsMark(w.s.Read())
-	if mark == nil || mark.ModifyIndex != w.index {
-		t.Fatalf("the mark is %+v at index %d", mark, w.index)
+	mark := trust.SecretsMark(w.Store.Read())
+	if mark == nil || mark.ModifyIndex != w.Index {
+		t.Fatalf("the mark is %+v at index %d", mark, w.Index)
 	}
 	do(w, trust.SecretsSealed, request)
-	if now := trust.SecretsMark(w.s.Read()); now.ModifyIndex != mark.ModifyIndex {
+	if now := trust.SecretsMark(w.Store.Read()); now.ModifyIndex != mark.ModifyIndex {
 		t.Error("a mark was put again")
 	}
 	// The entries before a later seal have plain secrets, too.
 	do(w, trust.SecretsSeal, &cluster.SecretsSealRequest{
 		Rows: []*cluster.SealedRow{sealedRow(w.plain("later"))},
 	})
-	if trust.SecretsMark(w.s.Read()) != nil {
+	if trust.SecretsMark(w.Store.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
 	}
 }
@@ -183,7 +183,7 @@ func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	v := w.plain("v")
 	request := &cluster.SecretsSealRequest{Rows: []*cluster.SealedRow{sealedRow(v)}}
 	wantKind(t, try(w, trust.SecretsSeal, request), structs.KindUnavailable)
-	if v := csi.Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
+	if v := csi.Volume(w.Store.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
 	}
 }
@@ -192,17 +192,17 @@ func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	w := threeNodes(t, true)
 	w.putSealed("v", "ext-v", "k1")
-	w.claim(aClaim("v", "b1", wr, snw))
+	w.Claim(aClaim("v", "b1", wr, snw))
 	w.putSealed("d", "ext-d", "k1")
 	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:            "d",
 		SealedSecrets: &structs.Sealed{KeyID: "k1", Data: []byte("of the deletion")},
-		WriteOptions:  w.now(),
+		WriteOptions:  w.Now(),
 	})
 	places := map[string]int{}
 	request := &cluster.ResealRequest{}
 	w.needKey("k2")
-	for v := range trust.SealedValues(w.s.Read()) {
+	for v := range trust.SealedValues(w.Store.Read()) {
 		places[v.Table+" "+v.Place]++
 		request.Values = append(request.Values, cluster.ResealedValue{
 			Table: v.Table,
@@ -220,9 +220,9 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if !maps.Equal(places, want) {
 		t.Fatalf("the sealed values are %v, want %v", places, want)
 	}
-	before := csi.Volume(w.s.Read(), "default", "d")
+	before := csi.Volume(w.Store.Read(), "default", "d")
 	do(w, trust.Reseal, request)
-	d := csi.Volume(w.s.Read(), "default", "d")
+	d := csi.Volume(w.Store.Read(), "default", "d")
 	stored, own := string(d.Deletion.SealedSecrets.Data), string(d.SealedSecrets.Data)
 	if stored != "new k1" || own != "new of the deletion" {
 		t.Errorf("the volume has %+v and %+v", d.Deletion.SealedSecrets, d.SealedSecrets)
@@ -230,7 +230,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if before.Deletion.SealedSecrets.KeyID != "k1" {
 		t.Error("a row of a snapshot has changed")
 	}
-	if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
+	if a := csi.Attachment(w.Store.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
 		t.Errorf("the attachment has %+v", a.SealedSecrets)
 	}
 	remove := &cluster.RootKeyRemoveRequest{KeyID: "k1"}
@@ -243,26 +243,26 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 func TestVolumes_TakeNoSecretsOfAKeyThatIsGone(t *testing.T) {
 	w := threeNodes(t, true)
 	w.putSealed("v", "ext-v", "k1")
-	w.claim(aClaim("v", "b1", wr, snw))
+	w.Claim(aClaim("v", "b1", wr, snw))
 	w.putSealed("free", "ext-free", "k1")
 	gone := &structs.Sealed{KeyID: "gone", Data: []byte("x")}
 	v := aVolume("w", "p")
 	v.SealedSecrets = gone
 	wantKind(t, try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	}), structs.KindUnavailable)
 	wantKind(t, try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:            "free",
 		SealedSecrets: gone,
-		WriteOptions:  w.now(),
+		WriteOptions:  w.Now(),
 	}), structs.KindUnavailable)
-	a := csi.Attachment(w.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(w.Store.Read(), "default", "v", "n1")
 	wantKind(t, try(w, csi.CallNote, &structs.CSICallNote{
 		VolumeID:      "v",
 		NodeID:        "n1",
 		RowIndex:      a.CreateIndex,
 		SealedSecrets: gone,
-		WriteOptions:  w.now(),
+		WriteOptions:  w.Now(),
 	}), structs.KindUnavailable)
 }

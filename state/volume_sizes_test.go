@@ -9,7 +9,7 @@ import (
 
 // answered records the outcome of a call that was made with the least size asked, or its final failure.
 func (w *fixture) answered(op string, asked int64, failed *structs.OperationError) *structs.CSIVolume {
-	w.t.Helper()
+	w.T.Helper()
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           op,
@@ -18,27 +18,27 @@ func (w *fixture) answered(op string, asked int64, failed *structs.OperationErro
 		Capacity:     asked,
 		Err:          failed,
 		Final:        failed != nil,
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
-	return w.volumeRow()
+	return w.VolumeRow()
 }
 
 // grownTwice returns a volume of 10 bytes for which 22 were requested, and then 24 during the call for 22.
 func grownTwice(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.Capacity = 10, 10 })
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.Capacity = 10, 10 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
 	return w
 }
 
 func (w *fixture) wantSize(pending bool, asked, has int64) {
-	w.t.Helper()
-	v := w.volumeRow()
-	unsettled := len(collect(csi.UnsettledVolumes(w.s.Read()))) == 1
+	w.T.Helper()
+	v := w.VolumeRow()
+	unsettled := len(collect(csi.UnsettledVolumes(w.Store.Read()))) == 1
 	if v.ExpandPending != pending || unsettled != pending ||
 		v.RequestedCapacityMin != asked || v.Capacity != has {
-		w.t.Fatalf("the volume is %+v (unsettled %v)", v, unsettled)
+		w.T.Fatalf("the volume is %+v (unsettled %v)", v, unsettled)
 	}
 }
 
@@ -71,8 +71,8 @@ func TestVolumeOutcome_ARejectionKeepsTheSizeMetBefore(t *testing.T) {
 // A bound above the size is a part of the call, too.
 func TestVolumeOutcome_ARejectionOfAFormerBoundIsNoneOfThePresentOne(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.Capacity = 10, 10 })
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 22, 30 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.Capacity = 10, 10 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 22, 30 })
 	w.answered("expand", 22, denied()) // of a call without a bound
 	w.wantSize(true, 22, 10)
 }
@@ -80,8 +80,8 @@ func TestVolumeOutcome_ARejectionOfAFormerBoundIsNoneOfThePresentOne(t *testing.
 func TestVolumeOutcome_ACreationSettlesTheSizeOfItsOwnCall(t *testing.T) {
 	create := func(t *testing.T) *fixture {
 		w := newFixture(t)
-		w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
-		w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
+		w.MustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
+		w.MustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
 		return w
 	}
 	t.Run("made", func(t *testing.T) {
@@ -103,11 +103,11 @@ func TestVolumeOutcome_ACreationSettlesTheSizeOfItsOwnCall(t *testing.T) {
 	})
 	t.Run("made where nodes expand", func(t *testing.T) {
 		w := threeNodes(t, false)
-		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.Now()})
 		node := anInstance("p", structs.CSIKindNode, true)
 		node.NodeInfo.SupportsExpand = true
-		w.update("n2", node)
-		w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
+		w.Update("n2", node)
+		w.MustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
 		if v := w.answered("create", 22, nil); v.ExpandPending || v.NodeExpandBytes != 24 {
 			t.Errorf("the volume is %+v", v)
 		}
@@ -119,13 +119,13 @@ func TestVolume_SmallerThanItsRequestIsPending(t *testing.T) {
 	small := func(t *testing.T) *fixture {
 		w := grownTwice(t)
 		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
-			ID: "v", Op: "expand", Capacity: 22, WriteOptions: w.now(),
+			ID: "v", Op: "expand", Capacity: 22, WriteOptions: w.Now(),
 		})
-		v := w.volumeRow()
+		v := w.VolumeRow()
 		if v.ExpandPending || v.Capacity != 22 || v.RequestedCapacityMin != 24 {
 			t.Fatalf("the volume is %+v", v)
 		}
-		if !v.Expands() || len(collect(csi.UnsettledVolumes(w.s.Read()))) != 1 {
+		if !v.Expands() || len(collect(csi.UnsettledVolumes(w.Store.Read()))) != 1 {
 			t.Error("the leader does not see it")
 		}
 		return w
@@ -142,21 +142,21 @@ func TestVolume_SmallerThanItsRequestIsPending(t *testing.T) {
 	})
 	t.Run("its file", func(t *testing.T) {
 		w := small(t)
-		w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
+		w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
 		w.wantSize(true, 24, 22)
 	})
 	t.Run("a smaller file", func(t *testing.T) {
 		w := small(t)
-		w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
+		w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 22 })
 		w.wantSize(false, 22, 22)
 	})
 	t.Run("not while nodes expand it", func(t *testing.T) {
 		w := threeNodes(t, false)
 		node := anInstance("p", structs.CSIKindNode, true)
 		node.NodeInfo.SupportsExpand = true
-		w.update("n2", node)
-		w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
-		v := w.volumeRow().Copy()
+		w.Update("n2", node)
+		w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 24 })
+		v := w.VolumeRow().Copy()
 		v.Capacity = 10 // as its plugin has told it
 		if v.NodeExpandBytes != 24 || v.Expands() {
 			t.Errorf("the volume is %+v", v)
@@ -166,8 +166,8 @@ func TestVolume_SmallerThanItsRequestIsPending(t *testing.T) {
 
 func TestVolumeOutcome_AModificationSettlesItsOwnParameters(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut()
-	w.mustPut(func(v *structs.CSIVolume) { v.MutableParameters = map[string]string{"iops": "2"} })
+	w.MustPut()
+	w.MustPut(func(v *structs.CSIVolume) { v.MutableParameters = map[string]string{"iops": "2"} })
 	rejected := func(iops string) *structs.CSIVolume {
 		do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "v",
@@ -175,9 +175,9 @@ func TestVolumeOutcome_AModificationSettlesItsOwnParameters(t *testing.T) {
 			Parameters:   map[string]string{"iops": iops},
 			Err:          denied(),
 			Final:        true,
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
-		return w.volumeRow()
+		return w.VolumeRow()
 	}
 	if v := rejected("1"); !v.Modifies() || v.MutableParameters["iops"] != "2" || v.LastError != nil {
 		t.Errorf("the volume is %+v", v)

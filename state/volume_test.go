@@ -9,47 +9,6 @@ import (
 	"berth/structs"
 )
 
-// tryPut puts the volume "v" of plugin "p" with changes.
-func (w *fixture) tryPut(changes ...func(*structs.CSIVolume)) error {
-	w.t.Helper()
-	v := aVolume("v", "p")
-	for _, change := range changes {
-		change(v)
-	}
-	return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
-		Volumes:      []*structs.CSIVolume{v},
-		WriteOptions: w.now(),
-	})
-}
-
-func (w *fixture) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume {
-	w.t.Helper()
-	if err := w.tryPut(changes...); err != nil {
-		w.t.Fatal(err)
-	}
-	return csi.Volume(w.s.Read(), "default", "v")
-}
-
-func creating(v *structs.CSIVolume) {
-	v.State, v.ExternalID = structs.VolumeCreating, ""
-}
-
-func (w *fixture) finishCall(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
-	w.t.Helper()
-	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
-		ID:           "v",
-		Op:           op,
-		ExternalID:   "made",
-		Capacity:     100,
-		Err:          failed,
-		Final:        final,
-		Context:      map[string]string{"c": "x"},
-		Topologies:   []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}},
-		WriteOptions: w.now(),
-	})
-	return csi.Volume(w.s.Read(), "default", "v")
-}
-
 func TestVolumePut_RejectsFixedFields(t *testing.T) {
 	full := func(v *structs.CSIVolume) {
 		v.CloneID, v.Parameters = "source", map[string]string{"a": "b"}
@@ -84,20 +43,20 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		{"has changed since it was read", func(v *structs.CSIVolume) { v.ModifyIndex = 3 }},
 	} {
 		w := threeNodes(t, false)
-		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
-		w.mustPut(full)
-		w.claim(aClaim("v", "a1", wr, snw))
-		row := csi.Volume(w.s.Read(), "default", "v")
-		err := w.tryPut(full, c.change)
+		do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.Now()})
+		w.MustPut(full)
+		w.Claim(aClaim("v", "a1", wr, snw))
+		row := csi.Volume(w.Store.Read(), "default", "v")
+		err := w.TryPut(full, c.change)
 		if !structs.IsKind(err, structs.KindConflict) ||
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("got error %v, want a conflict with %q", err, c.says)
 		}
-		if csi.Volume(w.s.Read(), "default", "v") != row {
+		if csi.Volume(w.Store.Read(), "default", "v") != row {
 			t.Errorf("%s: the row was put", c.says)
 		}
-		if err := w.tryPut(full); err != nil ||
-			csi.Volume(w.s.Read(), "default", "v") != row {
+		if err := w.TryPut(full); err != nil ||
+			csi.Volume(w.Store.Read(), "default", "v") != row {
 			t.Errorf("the same volume was put again, or: %v", err)
 		}
 	}
@@ -106,16 +65,16 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 // A registered volume may have one name, which is that at the plugin.
 func TestVolumePut_AcceptsTheNameOfARowAsTheOneAtThePlugin(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.Name = "payroll" })
-	err := w.tryPut(func(v *structs.CSIVolume) { v.Name, v.ExternalName = "payroll", "payroll" })
-	if err != nil || csi.Volume(w.s.Read(), "default", "v").NameAtPlugin() != "payroll" {
+	w.MustPut(func(v *structs.CSIVolume) { v.Name = "payroll" })
+	err := w.TryPut(func(v *structs.CSIVolume) { v.Name, v.ExternalName = "payroll", "payroll" })
+	if err != nil || csi.Volume(w.Store.Read(), "default", "v").NameAtPlugin() != "payroll" {
 		t.Errorf("got error %v", err)
 	}
 }
 
 func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) {
+	w.MustPut(func(v *structs.CSIVolume) {
 		v.Secrets = structs.Secrets{"k": "v"}
 		v.Context = map[string]string{"c": "x"}
 		v.Parameters = map[string]string{"a": "b"}
@@ -123,7 +82,7 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=x"}}
 		v.RequestedCapacityMin, v.Capacity = 10, 12
 	})
-	v := w.mustPut(func(v *structs.CSIVolume) {
+	v := w.MustPut(func(v *structs.CSIVolume) {
 		v.Name, v.ExternalID = "", ""
 		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"[REDACTED]"}}
 		v.RequestedCapacityMin = 11
@@ -135,7 +94,7 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.ExpandPending {
 		t.Errorf("the volume is %+v", v)
 	}
-	v = w.mustPut(func(v *structs.CSIVolume) {
+	v = w.MustPut(func(v *structs.CSIVolume) {
 		v.Secrets, v.Context = structs.Secrets{"new": "n"}, map[string]string{"c": "y"}
 		v.Trim = new(time.Duration(0))
 	})
@@ -146,19 +105,19 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.Context["c"] != "y" {
 		t.Errorf("got secrets %v and context %v", map[string]string(v.Secrets), v.Context)
 	}
-	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
-	if !v.ExpandPending || len(collect(csi.UnsettledVolumes(w.s.Read()))) != 1 {
+	v = w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
+	if !v.ExpandPending || len(collect(csi.UnsettledVolumes(w.Store.Read()))) != 1 {
 		t.Error("a request above the capacity requests no expansion")
 	}
 	read := v.Copy()
 	read.RequestedCapacityMax = 50
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{read},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	}) // at the index it was read
 	wantKind(t, try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{read},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	}), structs.KindConflict)
 }
 
@@ -171,34 +130,34 @@ func collect[T any](rows func(func(*T) bool)) (out []*T) {
 
 func TestVolumePut_Expands(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
-	if v := w.finishCall("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending ||
+	w.MustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
+	if v := w.FinishCall("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending ||
 		v.LastError.Attempts != 1 {
 		t.Errorf("the expansion is not tried again: %+v", v)
 	}
-	if v := w.finishCall("expand", nil, false); v.ExpandPending ||
+	if v := w.FinishCall("expand", nil, false); v.ExpandPending ||
 		v.Capacity != 100 || v.LastError != nil {
 		t.Errorf("the volume is %+v", v)
 	}
-	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
-	if v := w.finishCall("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
+	w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
+	if v := w.FinishCall("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
 		v.RequestedCapacityMin != 100 || v.LastError == nil {
 		t.Errorf("a rejected size is not cancelled: %+v", v)
 	}
-	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 }); !v.ExpandPending {
+	if v := w.MustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 }); !v.ExpandPending {
 		t.Error("a smaller size is not requested")
 	}
 }
 
 func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut()
+	w.MustPut()
 	second := aVolume("second", "p")
 	second.ExternalID = "ext-v"
 	err := try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{second},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 	if !structs.IsKind(err, structs.KindConflict) ||
 		!strings.Contains(err.Error(), `as volume "v"`) {
@@ -207,7 +166,7 @@ func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 	second.PluginID = "q" // another plugin may use the same ID for something else
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{second},
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	})
 }
 
@@ -215,49 +174,49 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 	no := &structs.OperationError{Message: "the pool is full", Kind: structs.KindUnavailable}
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"succeeds": func(t *testing.T, w *fixture) {
-			w.blocked("waits", structs.WakeVolume("default", "v"))
-			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
+			w.Blocked("waits", structs.WakeVolume("default", "v"))
+			if v := w.FinishCall("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
 				v.Capacity != 100 ||
-				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(csi.UnsettledVolumes(w.s.Read()))) != 0 {
+				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(csi.UnsettledVolumes(w.Store.Read()))) != 0 {
 				t.Errorf("the volume is %+v", v)
 			}
-			w.wantEval("blocked-waits", structs.EvalPending)
+			w.WantEval("blocked-waits", structs.EvalPending)
 		},
 		"is tried again": func(t *testing.T, w *fixture) {
-			w.finishCall("create", no, false)
-			v := w.finishCall("create", no, false)
+			w.FinishCall("create", no, false)
+			v := w.FinishCall("create", no, false)
 			if v.State != structs.VolumeCreating || v.LastError.Attempts != 2 ||
 				v.LastError.Message != no.Message {
 				t.Errorf("after the second error: %+v", v)
 			}
-			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
+			if v := w.FinishCall("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
 				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"fails, is corrected and tried again": func(t *testing.T, w *fixture) {
-			v := w.finishCall("create", no, true)
+			v := w.FinishCall("create", no, true)
 			if v.State != structs.VolumeFailed || v.LastError.Message != no.Message {
 				t.Errorf("after the final error: %+v", v)
 			}
-			v = w.mustPut(creating, func(v *structs.CSIVolume) {
+			v = w.MustPut(creating, func(v *structs.CSIVolume) {
 				v.Parameters = map[string]string{"pool": "other"}
 				v.PluginID = "q"
 			})
 			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" ||
-				csi.Plugin(w.s.Read(), "p") != nil {
+				csi.Plugin(w.Store.Read(), "p") != nil {
 				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"fails and is deleted at once": func(t *testing.T, w *fixture) {
-			w.finishCall("create", no, true)
-			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if csi.Volume(w.s.Read(), "default", "v") != nil {
+			w.FinishCall("create", no, true)
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
+			if csi.Volume(w.Store.Read(), "default", "v") != nil {
 				t.Error("a volume that was never created keeps its row")
 			}
 		},
 		"ends after the request to delete": func(t *testing.T, w *fixture) {
-			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
+			if v := w.FinishCall("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
 				t.Errorf("the volume to delete is not recorded: %+v", v)
 			}
 		},
@@ -266,9 +225,9 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			other.ExternalID = "made"
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{other},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
-			if v := w.finishCall("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
+			if v := w.FinishCall("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
 				!strings.Contains(v.LastError.Message, `volume "other"`) {
 				t.Errorf("the volume is %+v", v)
 			}
@@ -278,24 +237,24 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			other.ExternalID = "made"
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{other},
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
-			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if v := w.finishCall("create", nil, false); v != nil {
+			do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
+			if v := w.FinishCall("create", nil, false); v != nil {
 				t.Errorf("a deletion would destroy the other volume: %+v", v)
 			}
 		},
 		"rejects a deregistration meanwhile": func(t *testing.T, w *fixture) {
 			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-				ID: "v", WriteOptions: w.now(),
+				ID: "v", WriteOptions: w.Now(),
 			})
 			wantKind(t, err, structs.KindPrecondition)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.mustPut(creating)
-			if len(collect(csi.UnsettledVolumes(w.s.Read()))) != 1 {
+			w.MustPut(creating)
+			if len(collect(csi.UnsettledVolumes(w.Store.Read()))) != 1 {
 				t.Fatal("the leader does not create the volume")
 			}
 			test(t, w)
@@ -305,39 +264,39 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 
 func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut()
-	own := csi.Volume(w.s.Read(), "default", "v").Secrets
+	w.MustPut()
+	own := csi.Volume(w.Store.Read(), "default", "v").Secrets
 	for _, text := range []string{"wrong", "for the deletion"} {
 		do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           "v",
 			Secrets:      structs.Secrets{"k": text},
-			WriteOptions: w.now(),
+			WriteOptions: w.Now(),
 		})
 	}
-	if v := w.finishCall("delete", &structs.OperationError{Message: "busy"},
+	if v := w.FinishCall("delete", &structs.OperationError{Message: "busy"},
 		false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 ||
 		v.Secrets["k"] != "for the deletion" {
 		t.Errorf("the volume is %+v", v)
 	}
-	wantKind(t, w.tryPut(), structs.KindPrecondition)
-	if v := w.finishCall("delete", &structs.OperationError{Message: "it has snapshots"},
+	wantKind(t, w.TryPut(), structs.KindPrecondition)
+	if v := w.FinishCall("delete", &structs.OperationError{Message: "it has snapshots"},
 		true); v.State != structs.VolumeReady || v.LastError == nil ||
 		v.Secrets["k"] != own["k"] || len(v.Secrets) != len(own) || v.Deletion != nil {
 		t.Errorf("after a final error the volume is %+v, want the state of before", v)
 	}
-	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-	if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting ||
+	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
+	if v := w.FinishCall("create", nil, false); v.State != structs.VolumeDeleting ||
 		v.ExternalID != "ext-v" {
 		t.Errorf("an outcome of another operation changed the volume: %+v", v)
 	}
-	if v := w.finishCall("delete", nil, false); v != nil ||
-		csi.Plugin(w.s.Read(), "p") != nil {
+	if v := w.FinishCall("delete", nil, false); v != nil ||
+		csi.Plugin(w.Store.Read(), "p") != nil {
 		t.Errorf("the volume is %+v", v)
 	}
 	do(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
 		Op:           "delete",
-		WriteOptions: w.now(),
+		WriteOptions: w.Now(),
 	}) // once more
 	wantKind(t, try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
 	err := try(w, csi.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"})
@@ -352,27 +311,27 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 		says   string // in the errors of both requests
 		force  structs.Kind
 	}{
-		{"written to", false, func(w *fixture) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1",
+		{"written to", false, func(w *fixture) { w.Claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1",
 			structs.KindPrecondition},
-		{"read", false, func(w *fixture) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1",
+		{"read", false, func(w *fixture) { w.Claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1",
 			structs.KindPrecondition},
 		{"by an ended allocation that has not released it", true, func(w *fixture) {
-			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
-			w.client("n1", "a1", structs.AllocComplete)
+			w.Claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+			w.Client("n1", "a1", structs.AllocComplete)
 		}, "claimed by allocation a1, a2", structs.KindPrecondition},
 		{"only waited for", true, func(w *fixture) {
-			w.claim(aClaim("v", "a1", wr, snw))
-			w.release("v", "a1")
-			w.claim(aClaim("v", "a2", wr, snw))
+			w.Claim(aClaim("v", "a1", wr, snw))
+			w.Release("v", "a1")
+			w.Claim(aClaim("v", "a2", wr, snw))
 		}, "claimed by allocation a2", ""},
 		{"by a lost allocation on a known node", false, func(w *fixture) {
-			w.claim(aClaim("v", "a1", wr, snw))
-			w.status(structs.NodeDown, "n1")
-			w.stop("a1", structs.AllocLost)
+			w.Claim(aClaim("v", "a1", wr, snw))
+			w.Status(structs.NodeDown, "n1")
+			w.Stop("a1", structs.AllocLost)
 		}, "claimed by allocation a1", structs.KindPrecondition},
 		{"still attached", true, func(w *fixture) {
-			w.claim(aClaim("v", "a1", wr, snw))
-			w.release("v", "a1")
+			w.Claim(aClaim("v", "a1", wr, snw))
+			w.Release("v", "a1")
 		}, "still being detached from node name-n1", ""},
 		{"not at all", false, func(*fixture) {}, "", ""},
 	} {
@@ -384,11 +343,11 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				want = ""
 			}
 			if want != "" {
-				err := try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				err := try(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
 				wantKind(t, err, want)
 			}
 			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-				ID: "v", WriteOptions: w.now(),
+				ID: "v", WriteOptions: w.Now(),
 			})
 			wantKind(t, err, want)
 			if err == nil {
@@ -397,19 +356,19 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got error %v, want %q in it", err, c.says)
 			}
-			attached := w.attachment("v", "n1")
+			attached := w.Attachment("v", "n1")
 			err = try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        true,
-				WriteOptions: w.now(),
+				WriteOptions: w.Now(),
 			})
 			wantKind(t, err, c.force)
-			gone := csi.Volume(w.s.Read(), "default", "v") == nil
+			gone := csi.Volume(w.Store.Read(), "default", "v") == nil
 			if gone != (c.force == "") {
 				t.Errorf("after force: deleted %t, want %t", gone, c.force == "")
 			}
-			if c.force == "" && attached != "" && w.attachment("v", "n1") != structs.AttachmentDetaching {
-				t.Errorf("after force the attachment is %q, want detaching", w.attachment("v", "n1"))
+			if c.force == "" && attached != "" && w.Attachment("v", "n1") != structs.AttachmentDetaching {
+				t.Errorf("after force the attachment is %q, want detaching", w.Attachment("v", "n1"))
 			}
 		})
 	}
@@ -436,16 +395,16 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 			op := "expand"
 			if c.deletes {
 				op = "delete"
-				do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.Now()})
 			}
-			w.noteCall("", &structs.CSICall{NodeID: "n3", Op: op, Time: 1000})
+			w.NoteCall("", &structs.CSICall{NodeID: "n3", Op: op, Time: 1000})
 			err := try(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        c.force,
 				Settle:       c.settle,
 				WriteOptions: structs.WriteOptions{Now: c.now},
 			})
-			v := w.volumeRow()
+			v := w.VolumeRow()
 			if !c.waits {
 				if err != nil || v != nil {
 					t.Errorf("got %v and volume %+v", err, v)

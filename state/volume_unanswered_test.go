@@ -8,21 +8,6 @@ import (
 	"berth/structs"
 )
 
-// noteCall records a call for the volume "v", as the leader does before it makes the call.
-func (w *fixture) noteVolumeCall(op string) {
-	w.t.Helper()
-	do(w, csi.CallNote, &structs.CSICallNote{
-		VolumeID:     "v",
-		RowIndex:     w.volumeRow().CreateIndex,
-		Call:         &structs.CSICall{NodeID: "n1", Op: op, Time: w.now().Now},
-		WriteOptions: w.now(),
-	})
-}
-
-func denied() *structs.OperationError {
-	return &structs.OperationError{Message: "no", Kind: structs.KindDenied, Code: "Unauthenticated"}
-}
-
 // The calls before the last one, and whether they may have made the volume.
 var callsBefore = map[string]struct {
 	calls   func(*fixture)
@@ -30,20 +15,20 @@ var callsBefore = map[string]struct {
 }{
 	"none": {func(*fixture) {}, false},
 	"without an answer": {func(w *fixture) {
-		w.noteVolumeCall("create")
+		w.NoteVolumeCall("create")
 	}, true},
 	"without an answer, and the last not delivered": {func(w *fixture) {
-		w.noteVolumeCall("create")
-		w.noteVolumeCall("create")
-		w.finishCall("create", &structs.OperationError{Kind: structs.KindUnavailable}, false)
+		w.NoteVolumeCall("create")
+		w.NoteVolumeCall("create")
+		w.FinishCall("create", &structs.OperationError{Kind: structs.KindUnavailable}, false)
 	}, true},
 	"with an internal error": {func(w *fixture) {
-		w.noteVolumeCall("create")
-		w.finishCall("create", &structs.OperationError{Kind: structs.KindInternal, Code: "Internal"}, false)
+		w.NoteVolumeCall("create")
+		w.FinishCall("create", &structs.OperationError{Kind: structs.KindInternal, Code: "Internal"}, false)
 	}, true},
 	"not delivered": {func(w *fixture) {
-		w.noteVolumeCall("create")
-		w.finishCall("create", &structs.OperationError{Kind: structs.KindUnavailable}, false)
+		w.NoteVolumeCall("create")
+		w.FinishCall("create", &structs.OperationError{Kind: structs.KindUnavailable}, false)
 	}, false},
 }
 
@@ -51,10 +36,10 @@ var callsBefore = map[string]struct {
 func failedAfter(t *testing.T, calls func(*fixture)) *fixture {
 	t.Helper()
 	w := newFixture(t)
-	w.mustPut(creating)
+	w.MustPut(creating)
 	calls(w)
-	w.noteVolumeCall("create")
-	v := w.finishCall("create", denied(), true)
+	w.NoteVolumeCall("create")
+	v := w.FinishCall("create", denied(), true)
 	if v.State != structs.VolumeFailed {
 		t.Fatalf("the volume is %+v", v)
 	}
@@ -74,13 +59,13 @@ func TestVolumeDelete_CallsThePluginForAnEarlierCreationWithoutAnAnswer(t *testi
 			}
 
 			// A plugin that rejects this call, too, has still not told whether it has the volume.
-			w.noteVolumeCall("learn")
-			w.finishCall("delete", denied(), true)
+			w.NoteVolumeCall("learn")
+			w.FinishCall("delete", denied(), true)
 			v = w.mustDelete()
 			if v == nil || v.State != structs.VolumeDeleting {
 				t.Errorf("a second deletion makes it %+v", v)
 			}
-			v = w.finishCall("create", nil, false)
+			v = w.FinishCall("create", nil, false)
 			if v.Unanswered || v.ExternalID != "made" {
 				t.Errorf("the answer makes it %+v", v)
 			}
@@ -90,12 +75,12 @@ func TestVolumeDelete_CallsThePluginForAnEarlierCreationWithoutAnAnswer(t *testi
 
 func TestVolumeDelete_CallsThePluginAgainAfterAnInternalError(t *testing.T) {
 	w := newFixture(t)
-	w.mustPut(creating)
+	w.MustPut(creating)
 	w.mustDelete()
-	w.noteVolumeCall("learn")
-	w.finishCall("delete", &structs.OperationError{Kind: structs.KindInternal, Code: "Internal"}, false)
-	w.noteVolumeCall("learn")
-	w.finishCall("delete", denied(), true)
+	w.NoteVolumeCall("learn")
+	w.FinishCall("delete", &structs.OperationError{Kind: structs.KindInternal, Code: "Internal"}, false)
+	w.NoteVolumeCall("learn")
+	w.FinishCall("delete", denied(), true)
 	if v := w.mustDelete(); v == nil || v.State != structs.VolumeDeleting {
 		t.Errorf("the volume is %+v", v)
 	}
@@ -109,7 +94,7 @@ func TestVolumePut_KeepsNameAndPluginOfACreationWithoutAnAnswer(t *testing.T) {
 		} {
 			t.Run(name+"/"+field, func(t *testing.T) {
 				w := failedAfter(t, c.calls)
-				err := w.tryPut(creating, change)
+				err := w.TryPut(creating, change)
 				if !c.mayMake {
 					if err != nil {
 						t.Error(err)
@@ -122,7 +107,7 @@ func TestVolumePut_KeepsNameAndPluginOfACreationWithoutAnAnswer(t *testing.T) {
 				}
 
 				// Other arguments correct the request, and the earlier call is not forgotten.
-				v := w.mustPut(creating, func(v *structs.CSIVolume) { v.Parameters = map[string]string{"a": "b"} })
+				v := w.MustPut(creating, func(v *structs.CSIVolume) { v.Parameters = map[string]string{"a": "b"} })
 				if v.State != structs.VolumeCreating || !v.Unanswered || csi.NeverCreated(v) {
 					t.Errorf("the volume is %+v", v)
 				}

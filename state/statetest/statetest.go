@@ -1,5 +1,5 @@
-// Package statetest has queries of the state that only the tests of other packages need. They scan whole
-// tables.
+// Package statetest has the fixture of the tests of state and of the packages below it, and queries that only
+// tests need. The queries scan whole tables.
 package statetest
 
 import (
