@@ -42,11 +42,10 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.Index,
 		}},
 	})
-	do(w, namespace.Apply, &cluster.NamespaceApplyRequest{
-		Definition: &cluster.Namespace{Name: "prod"},
-	})
-	w.quota(&quota.Bounds{Allocations: 3})
-	w.name("team", "prod")
+	w.ApplyNamespace(&cluster.Namespace{Name: "prod"})
+	bounds := []*quota.Limit{{Region: "global", RegionLimit: &quota.Bounds{Allocations: 3}}}
+	do(w, namespace.QuotaPut, &quota.SpecPutRequest{Quota: &quota.Spec{Name: "team", Limits: bounds}})
+	w.ApplyNamespace(&cluster.Namespace{Name: "prod", Quota: "team"})
 	do(w, state.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.Job(periodicJob("nightly", "@daily"))

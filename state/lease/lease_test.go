@@ -1,4 +1,4 @@
-package state_test
+package lease_test
 
 import (
 	"slices"
@@ -7,12 +7,13 @@ import (
 
 	"berth/state"
 	"berth/state/lease"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 // lengths returns the longer leases in the state.
-func (w *fixture) lengths() (all []time.Duration) {
+func lengths(w *statetest.Fixture) (all []time.Duration) {
 	for l := range lease.NodeLeases(w.Store.Read()) {
 		all = append(all, l.Length)
 	}
@@ -20,48 +21,48 @@ func (w *fixture) lengths() (all []time.Duration) {
 }
 
 func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
-	w := newFixture(t)
+	w := statetest.New(t)
 	w.Node("n1")
 	for _, length := range []time.Duration{time.Minute, time.Hour, time.Minute} {
-		do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
+		statetest.Do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 	}
-	if got := w.lengths(); !slices.Equal(got, []time.Duration{time.Hour}) {
+	if got := lengths(w); !slices.Equal(got, []time.Duration{time.Hour}) {
 		t.Errorf("got %v, want one lease of an hour", got)
 	}
-	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1"})
-	if got := w.lengths(); len(got) > 0 {
+	statetest.Do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1"})
+	if got := lengths(w); len(got) > 0 {
 		t.Errorf("got %v after the deletion", got)
 	}
 }
 
 func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
-	w := newFixture(t)
+	w := statetest.New(t)
 	w.Node("n1")
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	w.Status(structs.NodeDown, "n1")
 	down := &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
-	wantKind(t, try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
+	statetest.WantKind(t, statetest.Try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
 	unknown := &cluster.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
-	wantKind(t, try(w, lease.NodeLeaseSet, unknown), structs.KindNotFound)
+	statetest.WantKind(t, statetest.Try(w, lease.NodeLeaseSet, unknown), structs.KindNotFound)
 }
 
 func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
-	w := newFixture(t)
+	w := statetest.New(t)
 	w.Node("n1")
-	do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if got := w.lengths(); len(got) > 0 {
+	statetest.Do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	w.Status(structs.NodeDown, "n1")
+	statetest.Do(w, state.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if got := lengths(w); len(got) > 0 {
 		t.Errorf("got %v after the node was deleted", got)
 	}
 }
 
 // The node counts a lease that the leader of the replaced state has granted.
 func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
-	with := func(length time.Duration) *fixture {
-		w := newFixture(t)
+	with := func(length time.Duration) *statetest.Fixture {
+		w := statetest.New(t)
 		w.Node("n1")
 		if length > 0 {
-			do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
+			statetest.Do(w, lease.NodeLeaseSet, &cluster.NodeLeaseRequest{NodeID: "n1", Length: length})
 		}
 		return w
 	}
@@ -79,7 +80,7 @@ func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.lengths(); !slices.Equal(got, []time.Duration{c.want}) {
+		if got := lengths(w); !slices.Equal(got, []time.Duration{c.want}) {
 			t.Errorf("archive %s, replaced state %s: got %v", c.archive, c.before, got)
 		}
 	}

@@ -1,10 +1,11 @@
-package state_test
+package namespace_test
 
 import (
 	"testing"
 
 	"berth/state/csi"
 	"berth/state/namespace"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -14,7 +15,7 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 	w := newFixture(t)
 	w.quota(&quota.Bounds{Storage: &quota.StorageBound{Volumes: 10}})
 	w.name("team", "a")
-	v := aVolume("v", "p")
+	v := statetest.Volume("v", "p")
 	v.Namespace = "a"
 	v.ExternalID = ""
 	v.State = structs.VolumeCreating
@@ -141,7 +142,7 @@ func TestQuota_RejectsVolumes(t *testing.T) {
 			w.classes("fast", "slow")
 			var all []*structs.CSIVolume
 			for _, id := range []string{"v1", "v2"} {
-				v := aVolume(id, "p")
+				v := statetest.Volume(id, "p")
 				v.Class = "fast"
 				v.Namespace = "a"
 				v.ExternalID = ""
@@ -162,7 +163,7 @@ func TestQuota_RejectsVolumes(t *testing.T) {
 				t.Error(err)
 			}
 			if c.want != "" {
-				wantRejected(t, err, structs.KindPrecondition, c.want, `volume "v2"`)
+				statetest.WantRejected(t, err, structs.KindPrecondition, c.want, `volume "v2"`)
 			}
 		})
 	}
@@ -172,7 +173,7 @@ func TestQuota_RejectsAnExpansion(t *testing.T) {
 	w := newFixture(t)
 	w.quota(&quota.Bounds{Storage: &quota.StorageBound{VolumeBytes: 150}})
 	w.name("team", "a")
-	v := aVolume("v", "p")
+	v := statetest.Volume("v", "p")
 	v.Namespace = "a"
 	v.RequestedCapacityMin = 100
 	w.putVolume(v)
@@ -183,7 +184,7 @@ func TestQuota_RejectsAnExpansion(t *testing.T) {
 			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.Now(),
 		})
 	}
-	wantRejected(t, put(larger), structs.KindPrecondition, "100 B used, 51 B asked, 150 B allowed")
+	statetest.WantRejected(t, put(larger), structs.KindPrecondition, "100 B used, 51 B asked, 150 B allowed")
 	larger.RequestedCapacityMin = 150
 	if err := put(larger); err != nil {
 		t.Error(err)
@@ -213,7 +214,7 @@ func TestQuota_RejectsFaultyBoundsOfVolumes(t *testing.T) {
 			t.Error(err)
 		}
 		if want != "" {
-			wantRejected(t, err, structs.KindInvalid, want)
+			statetest.WantRejected(t, err, structs.KindInvalid, want)
 		}
 	}
 }

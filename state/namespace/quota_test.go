@@ -1,4 +1,4 @@
-package state_test
+package namespace_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/namespace"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -255,13 +256,13 @@ func TestQuota_StaysWhileANamespaceNamesIt(t *testing.T) {
 		})
 	}
 	remove := func() error { return try(w, namespace.QuotaDelete, &quota.SpecDeleteRequest{Name: "team"}) }
-	wantRejected(t, named(), structs.KindPrecondition, `there is no quota "team"`, "berth quota apply")
-	wantRejected(t, remove(), structs.KindNotFound, `"team"`)
+	statetest.WantRejected(t, named(), structs.KindPrecondition, `there is no quota "team"`, "berth quota apply")
+	statetest.WantRejected(t, remove(), structs.KindNotFound, `"team"`)
 	w.quota(&quota.Bounds{})
 	if err := named(); err != nil {
 		t.Fatal(err)
 	}
-	wantRejected(t, remove(), structs.KindPrecondition, `such as "a"`)
+	statetest.WantRejected(t, remove(), structs.KindPrecondition, `such as "a"`)
 	if err := w.deleteNamespace("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +318,7 @@ func changeUse(w *fixture, ns, id string, change, n int) {
 			w.Client("n1", id, structs.AllocComplete)
 		}
 	case 3:
-		v := aVolume(id, "p")
+		v := statetest.Volume(id, "p")
 		v.Namespace = ns
 		v.RequestedCapacityMin = int64(100 + n) // it grows
 		v.Class = []string{"", "fast", "slow"}[n%3]

@@ -1,4 +1,4 @@
-package state_test
+package unblock_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/statetest"
 	"berth/state/unblock"
 	"berth/structs"
 )
@@ -21,7 +22,7 @@ func freedNodes(tx *state.ReadTx, index uint64) string {
 }
 
 func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
-	w := newFixture(t)
+	w := statetest.New(t)
 	if got := freedNodes(w.Store.Read(), 0); got != "anywhere" {
 		t.Errorf("in an empty state: got %q, want anywhere", got)
 	}

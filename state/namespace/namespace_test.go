@@ -1,4 +1,4 @@
-package state_test
+package namespace_test
 
 import (
 	"strings"
@@ -10,13 +10,14 @@ import (
 	"berth/state/csi"
 	"berth/state/namespace"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 // jobIn returns a job in a namespace.
 func jobIn(ns, id string) *structs.Job {
-	j := aJob(id, structs.JobService)
+	j := statetest.Job(id, structs.JobService)
 	j.Namespace = ns
 	return j
 }
@@ -33,7 +34,7 @@ func (w *fixture) registerChecked(j *structs.Job) error {
 // putVolumeIn registers a volume. Its namespace must exist.
 func (w *fixture) putVolumeIn(ns, id string) error {
 	w.T.Helper()
-	v := aVolume(id, "p")
+	v := statetest.Volume(id, "p")
 	v.Namespace = ns
 	v.ExternalID = "" // else the volumes of two namespaces would be one
 	return try(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
@@ -61,8 +62,8 @@ func (w *fixture) wantNamespaces(want string) {
 func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	w := newFixture(t)
 	const remedy = "berth namespace apply prod"
-	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
-	wantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
+	statetest.WantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
+	statetest.WantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
 	w.ApplyNamespace(&cluster.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
@@ -123,7 +124,7 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantNamespaces("default")
-	wantRejected(t, w.registerChecked(jobIn("jobs", "j")), structs.KindPrecondition,
+	statetest.WantRejected(t, w.registerChecked(jobIn("jobs", "j")), structs.KindPrecondition,
 		"berth namespace apply jobs")
 }
 
@@ -136,10 +137,10 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	if err := w.putVolumeIn("prod", "v"); err != nil {
 		t.Fatal(err)
 	}
-	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
+	statetest.WantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
 	w.Purge("prod", "a")
 	w.Purge("prod", "b")
-	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
+	statetest.WantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
 	do(w, csi.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		WriteOptions: structs.WriteOptions{Namespace: "prod"},
@@ -148,8 +149,8 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantNamespaces("default")
-	wantRejected(t, w.deleteNamespace("prod"), structs.KindNotFound, "prod")
-	wantRejected(t, w.deleteNamespace("default"), structs.KindInvalid, "cannot be deleted")
+	statetest.WantRejected(t, w.deleteNamespace("prod"), structs.KindNotFound, "prod")
+	statetest.WantRejected(t, w.deleteNamespace("default"), structs.KindInvalid, "cannot be deleted")
 }
 
 func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
@@ -158,13 +159,13 @@ func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
 	})
-	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
+	statetest.WantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
 		`group "g": task "t"`, `does not allow the driver "exec"`)
 	w.ApplyNamespace(&cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
 	})
-	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
+	statetest.WantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
 	w.ApplyNamespace(&cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},

@@ -1,0 +1,23 @@
+package namespace_test
+
+import (
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/state/statetest"
+)
+
+// fixture is that of the state, with namespaces and quotas.
+type fixture struct{ *statetest.Fixture }
+
+func newFixture(t rapid.TB) *fixture { return &fixture{statetest.New(t)} }
+
+func try[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) error {
+	w.T.Helper()
+	return statetest.Try(w.Fixture, fn, p)
+}
+
+func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
+	w.T.Helper()
+	statetest.Do(w.Fixture, fn, p)
+}
