@@ -224,7 +224,8 @@ func volumeRequest(v *structs.CSIVolume) *structs.CSIVolumeRegisterRequest {
 
 func TestAdmission_SeesItsCaller(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	must(s, access.PolicyPut, &access.PolicyPutRequest{
 		Policy: &access.Policy{Name: "infra", Rules: `namespace "*" { policy = "write" }`},
 	})
@@ -245,7 +246,7 @@ func TestAdmission_SeesItsCaller(t *testing.T) {
 	}{
 		"with the policy":           {secret: ofInfra},
 		"without the policy":        {secret: ofOthers, want: structs.KindDenied},
-		"with a management token":   {secret: managementToken(s)},
+		"with a management token":   {secret: s.ManagementToken()},
 		"at the operator socket":    {secret: access.Anonymous, socket: true},
 		"of this process, no token": {want: structs.KindDenied},
 	} {
@@ -421,12 +422,12 @@ func inTeams(r *admission.Rule) *admission.Rule {
 
 func TestAdmissionTest_SeesItsCaller(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
+	s.Guard()
 	req := &admission.RuleTestRequest{
 		Rule: rule("c", admission.OnJob, "caller.Management").Rule,
 		Job:  jobWithCount("x", 1),
 	}
-	req.AuthToken = managementToken(s)
+	req.AuthToken = s.ManagementToken()
 	if got := must(s, admission.RuleTest, req); !got.Admitted {
 		t.Errorf("got %+v", got)
 	}
@@ -435,7 +436,8 @@ func TestAdmissionTest_SeesItsCaller(t *testing.T) {
 // The outcome of a test tells of the stored job, so the rights of an operator are not enough.
 func TestAdmissionTest_NeedsTheRightToReadTheObject(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
 	must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
 	operator := token(`operator { policy = "read" }`)

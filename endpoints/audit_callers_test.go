@@ -22,10 +22,10 @@ import (
 // TestAudit_NamesTheWorkload writes and reads with the identity of a task.
 func TestAudit_NamesTheWorkload(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
-	addWorkload(s)
-	guard(t, s)
-	token := taskIdentity(s)
+	s.AddSigningKeys()
+	s.AddWorkload()
+	s.Guard()
+	token := s.TaskIdentity()
 	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 		Name: "web", Rules: `namespace "default" { policy = "write" }`,
 		JobACL: &access.JobACL{Namespace: "default", JobID: "job-a1"},
@@ -140,7 +140,7 @@ func TestAudit_HasTheClaimsBeforeAndAfter(t *testing.T) {
 // TestAudit_HasEachPartOfARequest sends events of requests to a recorder. Both lines of a change have them.
 func TestAudit_HasEachPartOfARequest(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
+	s.Guard()
 	made := must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{Type: access.TypeManagement, Name: "ann\n"},
 	})

@@ -90,7 +90,7 @@ func TestAudit_ShowsFewFields(t *testing.T) {
 	config := core.DefaultSettings()
 	config.VolumeTimeout = 1
 	s := newServer(t, config)
-	guard(t, s)
+	s.Guard()
 	_, events := audited(t, s)
 	shown := map[string]bool{}
 	for _, e := range s.List() {

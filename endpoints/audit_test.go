@@ -84,7 +84,8 @@ func stages(all []auditlog.Event) string {
 
 func TestAudit_HasBothStagesOfAChange(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	secret := token(`namespace "team" { policy = "write" }`)
 	_, events := audited(t, s)
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
@@ -224,7 +225,8 @@ func fillNames(req any) {
 
 func TestAudit_HasDeniedCalls(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	nothing := token(`namespace "nowhere" { policy = "read" }`)
 	_, events := audited(t, s)
 	serve := func(ctx context.Context, method string, req any) {
@@ -358,8 +360,8 @@ func TestAudit_HasTheRowsBeforeAndAfter(t *testing.T) {
 // TestAudit_HasNoSecret sends the methods that get secrets, with values that nothing else has.
 func TestAudit_HasNoSecret(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
-	secret := managementToken(s)
+	s.Guard()
+	secret := s.ManagementToken()
 	path, _ := audited(t, s)
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.RPC.Close)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/idtoken"
 	"berth/rpc"
@@ -18,67 +19,10 @@ import (
 	"berth/structs/cluster"
 )
 
-// addSigningKeys gives a server a root key and a signing key of each algorithm, with its algorithm as its ID.
-// It returns the private parts.
-func addSigningKeys(s *server) (private [][]byte) {
-	s.T.Helper()
-	s.AddRootKey("root")
-	for _, algorithm := range []string{access.KeyEdDSA, access.KeyRS256} {
-		public, der, err := idtoken.Generate(algorithm)
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		sealed, err := s.Keys.Seal(access.SigningKeyPlace(algorithm), der)
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{
-			Key: &access.SigningKey{
-				KeyID: algorithm, Algorithm: algorithm, PublicKey: public, Private: sealed,
-			},
-			Now: s.Clock.UnixNano(),
-		})
-		private = append(private, der)
-	}
-	return private
-}
-
-// addWorkload places the allocation a1 with the task t of the job job-a1 in the group g on the node n1.
-func addWorkload(s *server) {
-	s.T.Helper()
-	s.AddNode("n1", "z")
-	s.AddNode("n2", "z")
-	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
-		g.Services = []*structs.Service{{
-			Name:     "web",
-			Provider: structs.ServiceProviderConsul,
-			Identity: &structs.WorkloadIdentity{Name: "consul-service_web", Audience: []string{"consul.io"}},
-		}}
-		g.Tasks[0].Identities = []*structs.WorkloadIdentity{
-			{Name: "vault", Audience: []string{"vault.io", "other"}, TTL: time.Minute, File: true},
-			{Name: "long", Audience: []string{"vault.io"}, TTL: 7 * 24 * time.Hour, File: true},
-		}
-	})
-}
-
-func wanted(kind, workload, name string) access.WantedIdentity {
-	return access.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload, Name: name}
-}
-
-func signRequest(items ...access.WantedIdentity) *access.SignRequest {
-	return &access.SignRequest{Identities: items, NodeID: "n1", SecretID: secretOf("n1")}
-}
-
-// taskIdentity signs the default identity of the task of a1.
-func taskIdentity(s *server) string {
-	s.T.Helper()
-	resp := must(s, access.IdentitySign,
-		signRequest(wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)))
-	if resp.Signed[0].JWT == "" {
-		s.T.Fatalf("no token: %s", resp.Signed[0].Rejection)
-	}
-	return string(resp.Signed[0].JWT)
-}
+var (
+	wanted      = endpointstest.Wanted
+	signRequest = endpointstest.SignRequest
+)
 
 // tokenClaims verifies a token as another party does, with the published keys alone.
 func tokenClaims(s *server, token string) (c idtoken.Claims, algorithm string) {
@@ -104,8 +48,8 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 		"the clock of the leader is behind": {-2 * time.Hour, 0, 2*time.Hour + time.Minute},
 	} {
 		s := newServer(t)
-		addSigningKeys(s)
-		addWorkload(s)
+		s.AddSigningKeys()
+		s.AddWorkload()
 		mustPropose(s, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
 			Clock: cluster.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
 		})
@@ -122,8 +66,8 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 
 func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
-	addWorkload(s)
+	s.AddSigningKeys()
+	s.AddWorkload()
 	for _, c := range []struct {
 		item           access.WantedIdentity
 		algorithm, sub string
@@ -176,7 +120,7 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 		{"a-${meta.x}-b-${meta.y}", "a-1-b-2", "a-1-b-2"},
 	} {
 		s := newServer(t)
-		addSigningKeys(s)
+		s.AddSigningKeys()
 		s.AddNode("n1", "z")
 		service := &structs.Service{
 			Name:     c.written,
@@ -209,7 +153,7 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 // An identity for Vault says which role its task asks for. Others do not, nor does a task without a role.
 func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
+	s.AddSigningKeys()
 	s.AddNode("n1", "z")
 	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
 		identities := []*structs.WorkloadIdentity{
@@ -236,8 +180,8 @@ func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 // An item without a token does not keep the others from theirs.
 func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
-	addWorkload(s)
+	s.AddSigningKeys()
+	s.AddWorkload()
 	s.AddAlloc("ended", "n1")
 	s.EndAlloc("ended", "n1")
 	s.AddAlloc("a2", "n2")
@@ -265,10 +209,10 @@ func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 
 func TestSignIdentities_AsksTheLeader(t *testing.T) {
 	s := newServer(t)
-	addWorkload(s)
+	s.AddWorkload()
 	item := wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)
 	rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item)) // no key signs
-	addSigningKeys(s)
+	s.AddSigningKeys()
 	stale := signRequest(item)
 	stale.AllowStale = true
 	rejected(s, structs.KindInvalid, access.IdentitySign, stale)
@@ -285,7 +229,7 @@ func TestSignIdentities_AsksTheLeader(t *testing.T) {
 
 func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 	s := newServer(t)
-	for i, der := range addSigningKeys(s) {
+	for i, der := range s.AddSigningKeys() {
 		if strings.Contains(s.Raft.Text(), string(der[len(der)-32:])) {
 			t.Errorf("the log has the private part of key %d", i)
 		}
@@ -300,7 +244,7 @@ func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 // An operator removes a key that has been replaced, and with it all that it signed.
 func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
+	s.AddSigningKeys()
 	remove := &cluster.RootKeyRemoveRequest{KeyID: access.KeyEdDSA}
 	err := rejected(s, structs.KindPrecondition, cluster.KeyringDelete, remove)
 	if !strings.Contains(err.Error(), "rotate") {
@@ -317,61 +261,6 @@ func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 		}
 	}
 	rejected(s, structs.KindPrecondition, cluster.KeyringDelete, &cluster.RootKeyRemoveRequest{KeyID: "root"})
-}
-
-// Each method is closed for an identity without policies, but for the services and variables of its job. It
-// is open for one whose job has what the method needs, and no longer once the allocation is stopped. No
-// policy opens a method of nodes.
-func TestMethods_AskForTheRightsOfIdentities(t *testing.T) {
-	s := newServer(t)
-	guard(t, s)
-	addSigningKeys(s)
-	addWorkload(s)
-	secret := taskIdentity(s)
-	denied := func(e rpc.Endpoint) bool {
-		_, err := e.Serve(t.Context(), newRequest(e, secret))
-		return structs.IsKind(err, structs.KindDenied)
-	}
-	give := func(rules string) {
-		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
-			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1"},
-		}})
-	}
-	closed := func(e rpc.Endpoint) bool {
-		return !strings.HasPrefix(e.Needs, "no token") && !slices.Contains(asked, e.Name)
-	}
-	for _, e := range s.List() {
-		rules, ok := policyFor(e.Needs)
-		if special[e.Name] != "" {
-			rules, ok = special[e.Name], true
-		}
-		ofMachine := strings.HasPrefix(e.Needs, "the node itself") ||
-			strings.HasPrefix(e.Needs, "the operator socket")
-		give(`namespace "nowhere" { policy = "read" }`)
-		if closed(e) && !denied(e) {
-			t.Errorf("%s (%s) is open for an identity without a policy for it", e.Name, e.Needs)
-		}
-		switch {
-		case ofMachine:
-			give(allOf("*") + `node { policy = "write" }` + "\n" + `operator { policy = "write" }`)
-			if !denied(e) {
-				t.Errorf("%s takes an identity", e.Name)
-			}
-		case ok && closed(e):
-			give(rules)
-			if denied(e) {
-				t.Errorf("%s (%s) denies an identity whose job has the rules\n%s", e.Name, e.Needs, rules)
-			}
-		}
-	}
-
-	s.LoseAlloc("a1")
-	give(allOf("*"))
-	for _, e := range s.List() {
-		if !strings.HasPrefix(e.Needs, "no token") && !denied(e) {
-			t.Errorf("%s takes the identity of a stopped allocation", e.Name)
-		}
-	}
 }
 
 // A read that waits ends with the identity of its caller, and with its right.
@@ -398,11 +287,11 @@ func TestReads_EndWithTheIdentity(t *testing.T) {
 		},
 	} {
 		s := newServer(t)
-		guard(t, s)
-		addSigningKeys(s)
-		addWorkload(s)
+		s.Guard()
+		s.AddSigningKeys()
+		s.AddWorkload()
 		must(s, access.PolicyPut, policy(`namespace "default" { policy = "read" }`))
-		options := structs.QueryOptions{AuthToken: taskIdentity(s)}
+		options := structs.QueryOptions{AuthToken: s.TaskIdentity()}
 		options.MinIndex = must(s, structs.DeploymentList, &structs.QueryRequest{QueryOptions: options}).Index
 		options.MaxWait = 20 * time.Second
 		ended := make(chan error, 1)

@@ -38,7 +38,7 @@ func using(volumes ...string) func(*structs.TaskGroup) {
 // its tasks.
 func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
+	s.AddSigningKeys()
 	s.AddNode("n1", "z")
 	s.AddNode("n2", "z")
 	v := readyVolume("v")

@@ -15,7 +15,7 @@ import (
 
 func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 	s := newLoginServer(t)
-	secret := managementToken(s.server)
+	secret := s.server.ManagementToken()
 	made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	}).OneTimeToken
@@ -50,7 +50,7 @@ func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 
 func TestOneTimeToken_EndsByTimeAndWithItsToken(t *testing.T) {
 	s := newLoginServer(t)
-	secret := managementToken(s.server)
+	secret := s.server.ManagementToken()
 	make := func() *access.OneTimeExchangeRequest {
 		made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
 			WriteOptions: structs.WriteOptions{AuthToken: secret},

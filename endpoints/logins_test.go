@@ -28,7 +28,7 @@ const callbackURI = "http://localhost:4649/oidc/callback"
 func newLoginServer(t *testing.T) *loginServer {
 	s := &loginServer{server: newServer(t), issuer: issuertest.New(t)}
 	s.Clock = time.Now() // the tokens of the provider have real times
-	guard(t, s.server)
+	s.server.Guard()
 	mustPropose(s.server, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	keyringtest.Use(t, s.Keys, "k1")
 	must(s.server, access.PolicyPut, &access.PolicyPutRequest{
@@ -299,7 +299,7 @@ func TestOIDC_OutlivesItsLeader(t *testing.T) {
 	begun := s.begin()
 	next := newServer(t)
 	next.Clock = time.Now()
-	guard(t, next)
+	next.Guard()
 	mustPropose(next, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	keyringtest.Use(t, next.Keys, "k1")
 	other := &loginServer{server: next, issuer: s.issuer}

@@ -20,7 +20,8 @@ func TestCheck_AsksAboutTheAllocation(t *testing.T) {
 			&structs.Task{Name: "plugin", Driver: "podman"},
 			&structs.Task{Name: "privileged", Driver: "docker", Config: map[string]any{"privileged": true}})
 	})
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	runs := token(`namespace "default" { capabilities = ["alloc-exec"] }`)
 	runsAll := token(`namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`)
 	elsewhere := token(`namespace "team" { policy = "write" }`)
@@ -38,7 +39,7 @@ func TestCheck_AsksAboutTheAllocation(t *testing.T) {
 		{runsAll, "raw", "host", true},
 		{elsewhere, "boxed", "t", false},
 		{elsewhere, "gone", "t", false}, // a node may still have it
-		{managementToken(s), "gone", "t", true},
+		{s.ManagementToken(), "gone", "t", true},
 		{elsewhere, "", "", true}, // a request about no allocation
 	} {
 		req := &access.CheckRequest{

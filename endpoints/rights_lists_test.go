@@ -24,7 +24,8 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 		v.Namespace = ns
 		must(s, structs.CSIVolumeRegister, registerRequest(v))
 	}
-	secret := guard(t, s)(`namespace "ours" { policy = "read" }`)
+	s.Guard()
+	secret := s.Token(`namespace "ours" { policy = "read" }`)
 	all := structs.QueryOptions{Namespace: "*", AuthToken: secret}
 
 	for name, shown := range map[string]func(q structs.QueryOptions) []string{
@@ -92,7 +93,7 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 		if !strings.Contains(strings.Join(ids, " "), "ours") {
 			t.Errorf("%s of all namespaces lacks the caller's own rows: %v", name, ids)
 		}
-		all := shown(structs.QueryOptions{Namespace: "*", AuthToken: managementToken(s)})
+		all := shown(structs.QueryOptions{Namespace: "*", AuthToken: s.ManagementToken()})
 		if !strings.Contains(strings.Join(all, " "), "theirs") {
 			t.Errorf("%s: a management token does not see everything: %v", name, all)
 		}

@@ -30,9 +30,9 @@ var ofAnyNode = []string{
 // The secret of a token opens no method of a node.
 func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
+	s.Guard()
 	s.Roles = true
-	management := managementToken(s)
+	management := s.ManagementToken()
 	for _, e := range s.List() {
 		_, err := e.Serve(t.Context(), newRequest(e, management))
 		if strings.HasPrefix(e.Needs, "the node itself") && !structs.IsKind(err, structs.KindDenied) {
@@ -44,9 +44,9 @@ func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
 // The certificate of a node opens no other method, whatever token comes with it, and acts for no other node.
 func TestMethods_OfANodeAreThoseOfItsCertificate(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
+	s.Guard()
 	s.Roles = true
-	management := managementToken(s)
+	management := s.ManagementToken()
 	node := rpc.WithPeer(t.Context(), pki.Identity{Role: pki.RoleNode, ID: "n1", Region: "global"})
 	serve := func(e rpc.Endpoint, id string) (denied string) {
 		req := newRequest(e, management)

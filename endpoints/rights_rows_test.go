@@ -19,7 +19,8 @@ func TestClaimLists_ShowClaimsOfReadableVolumes(t *testing.T) {
 		s.AddAlloc("of-"+id, "n1")
 		s.Claim(id, "of-"+id, "n1")
 	}
-	secret := guard(t, s)(`namespace "default" {
+	s.Guard()
+	secret := s.Token(`namespace "default" {
   policy = "read"
   volume "sealed" { policy = "deny" }
 }
@@ -77,7 +78,8 @@ func TestAnswers_LeaveOutTheAllocationsOfOthers(t *testing.T) {
 		NodeID:    "n1",
 		DrainSpec: &structs.DrainSpec{Deadline: time.Hour},
 	})
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	rules := `node { policy = "read" }
 plugin { policy = "read" }
 `
@@ -123,7 +125,8 @@ func TestSearches_ShowWhatTheirCallersCouldList(t *testing.T) {
 		job.NodePool = "shared-a"
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	own := token(`namespace "default" {
   variables {
     path "shared-a" { capabilities = ["list"] }

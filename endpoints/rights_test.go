@@ -6,47 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
 )
-
-// guard makes a server ask for tokens. It returns one that makes a token with a policy and returns its
-// secret.
-func guard(t *testing.T, s *server) (token func(rules string) (secret string)) {
-	s.Roles = true // a caller without a certificate is of the same process
-	s.Gate = rights.NewGate(rights.Config{
-		Mode:   access.ModeEnforce,
-		Now:    s.Now,
-		Logger: hclog.NewNullLogger(),
-	})
-	s.RPC.Close()
-	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
-	t.Cleanup(s.RPC.Close)
-	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
-		Name: access.AnonymousPolicy, Rules: `namespace "nowhere" { policy = "read" }`,
-	}})
-	return func(rules string) string {
-		t.Helper()
-		p := &access.Policy{Name: "p" + structs.NewID(), Rules: rules}
-		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: p})
-		return must(s, access.TokenPut, &access.TokenPutRequest{
-			Token: &access.Token{Type: access.TypeClient, Policies: []string{p.Name}},
-		}).SecretID
-	}
-}
-
-// managementToken makes a management token and returns its secret.
-func managementToken(s *server) string {
-	return must(s, access.TokenPut, &access.TokenPutRequest{
-		Token: &access.Token{Type: access.TypeManagement},
-	}).SecretID
-}
 
 // policyFor returns the rules that give what a method needs on the things of the request of newRequest. ok is
 // false for a need that no policy gives.
@@ -103,6 +68,14 @@ func newRequest(e rpc.Endpoint, secret string) any {
 	return req
 }
 
+// allowNowhere gives callers without a token a right that no request is about.
+func allowNowhere(s *server) {
+	s.T.Helper()
+	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+		Name: access.AnonymousPolicy, Rules: `namespace "nowhere" { policy = "read" }`,
+	}})
+}
+
 // asked are the methods whose right is a list that shows what its caller may see: everybody may ask.
 var asked = []string{
 	"ACL.ListPolicies", "ACL.ListRoles", "Event.List", "Namespace.ListNamespaces", "NodePool.List", "Quota.List",
@@ -128,10 +101,12 @@ var special = map[string]string{
 // Each method is closed for the tokens that do not give what its list line names, and open for those that do.
 func TestMethods_AskForTheirRights(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
+	s.Guard()
+	allowNowhere(s)
+	token := s.Token
 	nothing := token(`namespace "nowhere" { policy = "write" }`)
 	elsewhere := token(strings.NewReplacer("team", "team-b").Replace(allOf("team")))
-	management := managementToken(s)
+	management := s.ManagementToken()
 	for _, e := range s.List() {
 		denied := func(secret string) bool {
 			_, err := e.Serve(t.Context(), newRequest(e, secret))
@@ -183,6 +158,62 @@ func TestMethods_AskForTheirRights(t *testing.T) {
 	}
 }
 
+// Each method is closed for an identity without policies, but for the services and variables of its job. It
+// is open for one whose job has what the method needs, and no longer once the allocation is stopped. No
+// policy opens a method of nodes.
+func TestMethods_AskForTheRightsOfIdentities(t *testing.T) {
+	s := newServer(t)
+	s.Guard()
+	allowNowhere(s)
+	s.AddSigningKeys()
+	s.AddWorkload()
+	secret := s.TaskIdentity()
+	denied := func(e rpc.Endpoint) bool {
+		_, err := e.Serve(t.Context(), newRequest(e, secret))
+		return structs.IsKind(err, structs.KindDenied)
+	}
+	give := func(rules string) {
+		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1"},
+		}})
+	}
+	closed := func(e rpc.Endpoint) bool {
+		return !strings.HasPrefix(e.Needs, "no token") && !slices.Contains(asked, e.Name)
+	}
+	for _, e := range s.List() {
+		rules, ok := policyFor(e.Needs)
+		if special[e.Name] != "" {
+			rules, ok = special[e.Name], true
+		}
+		ofMachine := strings.HasPrefix(e.Needs, "the node itself") ||
+			strings.HasPrefix(e.Needs, "the operator socket")
+		give(`namespace "nowhere" { policy = "read" }`)
+		if closed(e) && !denied(e) {
+			t.Errorf("%s (%s) is open for an identity without a policy for it", e.Name, e.Needs)
+		}
+		switch {
+		case ofMachine:
+			give(allOf("*") + `node { policy = "write" }` + "\n" + `operator { policy = "write" }`)
+			if !denied(e) {
+				t.Errorf("%s takes an identity", e.Name)
+			}
+		case ok && closed(e):
+			give(rules)
+			if denied(e) {
+				t.Errorf("%s (%s) denies an identity whose job has the rules\n%s", e.Name, e.Needs, rules)
+			}
+		}
+	}
+
+	s.LoseAlloc("a1")
+	give(allOf("*"))
+	for _, e := range s.List() {
+		if !strings.HasPrefix(e.Needs, "no token") && !denied(e) {
+			t.Errorf("%s takes the identity of a stopped allocation", e.Name)
+		}
+	}
+}
+
 // allOf returns the rules that give everything in a namespace, and nothing else.
 func allOf(namespace string) string {
 	return fmt.Sprintf("namespace %q {\n  policy = \"write\"\n  capabilities = [%q, %q, %q, %q]\n"+
@@ -193,8 +224,8 @@ func allOf(namespace string) string {
 // No log entry has the secret of the token of its request.
 func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
-	secret := managementToken(s)
+	s.Guard()
+	secret := s.ManagementToken()
 	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
 		Definition:   &cluster.Namespace{Name: "prod"},
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
@@ -211,8 +242,8 @@ func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 // Without TLS the port cannot tell a machine from anybody else.
 func TestRights_APlainPortMakesNoCredentialsWithoutAToken(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
-	secret := managementToken(s)
+	s.Guard()
+	secret := s.ManagementToken()
 	s.Roles = false
 	token := &access.TokenPutRequest{Token: &access.Token{Type: access.TypeManagement}}
 	rejected(s, structs.KindDenied, access.TokenPut, token)

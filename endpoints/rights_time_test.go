@@ -17,7 +17,8 @@ import (
 func guardNow(t *testing.T, onlyLog bool) (s *server, token func(rules string) (secret string)) {
 	s = newServer(t)
 	s.Clock = time.Now()
-	token = guard(t, s)
+	s.Guard()
+	token = s.Token
 	mode := access.ModeEnforce
 	if onlyLog {
 		mode = access.ModeLog
@@ -63,12 +64,12 @@ func TestReads_EndAtTheEndOfTheToken(t *testing.T) {
 			}}).SecretID
 		},
 		"an identity": func(s *server) string {
-			addSigningKeys(s)
+			s.AddSigningKeys()
 			addWorkloadFor(s, time.Hour)
 			must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 				Name: "p", Rules: readsJobs, JobACL: &access.JobACL{JobID: "job-a1"},
 			}})
-			return taskIdentity(s)
+			return s.TaskIdentity()
 		},
 	} {
 		for _, stale := range []bool{false, true} {
@@ -103,12 +104,12 @@ func addWorkloadFor(s *server, ttl time.Duration) {
 func TestReads_LastWithAnIdentityWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := guardNow(t, false)
-		addSigningKeys(s)
+		s.AddSigningKeys()
 		addWorkloadFor(s, 0)
 		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 			Name: "p", Rules: `namespace "default" { policy = "read" }`, JobACL: &access.JobACL{JobID: "job-a1"},
 		}})
-		o := structs.QueryOptions{AuthToken: taskIdentity(s)}
+		o := structs.QueryOptions{AuthToken: s.TaskIdentity()}
 		time.Sleep(1000 * time.Hour)
 		took, err := await(s, o)
 		if err != nil || took != structs.MaxWait {

@@ -17,7 +17,8 @@ func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 	must(s, access.VariableApply, &access.VariableApplyRequest{
 		Op: access.VariableSet, Path: path, Items: items,
 	})
-	token := guard(t, s)
+	s.Guard()
+	token := s.Token
 	writer := token(`namespace "default" {
   variables {
     path "app/*" { capabilities = ["write", "destroy"] }

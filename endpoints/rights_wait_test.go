@@ -25,7 +25,8 @@ func TestReads_EndWithTheRight(t *testing.T) {
 		},
 	} {
 		s := newServer(t)
-		secret := guard(t, s)(`namespace "default" { policy = "read" }`)
+		s.Guard()
+		secret := s.Token(`namespace "default" { policy = "read" }`)
 		token := must(s, access.TokenGet, &access.TokenGetRequest{
 			QueryOptions: structs.QueryOptions{AuthToken: secret},
 		}).Token

@@ -163,10 +163,12 @@ func (v visitor) check(t *testing.T, base string, routes []routeRight) {
 // and open for the others.
 func TestRoutes_AskForTheirRights(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
-	addWorkload(s)
-	identity := taskIdentity(s)
-	token := guard(t, s)
+	s.AddSigningKeys()
+	s.AddWorkload()
+	identity := s.TaskIdentity()
+	s.Guard()
+	allowNowhere(s)
+	token := s.Token
 	base := guardedAPI(t, s).URL
 	routes := routeRights(t, s)
 	node := map[string]string{asCertificate: string(pki.RoleNode)}
@@ -180,7 +182,7 @@ func TestRoutes_AskForTheirRights(t *testing.T) {
 		{"the identity of a workload", withToken(identity), func(r routeRight) bool {
 			return r.isOpen() || strings.Contains(r.needs, "or an identity of a workload")
 		}},
-		{"a management token", withToken(managementToken(s)), func(r routeRight) bool { return !r.isOfSocket() }},
+		{"a management token", withToken(s.ManagementToken()), func(r routeRight) bool { return !r.isOfSocket() }},
 	} {
 		v.check(t, base, routes)
 	}

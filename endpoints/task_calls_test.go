@@ -14,10 +14,10 @@ import (
 // their own tasks. The node itself gets nothing more.
 func TestNodes_PassOnTheRequestsOfTheirTasks(t *testing.T) {
 	s := newServer(t)
-	addSigningKeys(s)
-	addWorkload(s)
-	token := taskIdentity(s)
-	guard(t, s)
+	s.AddSigningKeys()
+	s.AddWorkload()
+	token := s.TaskIdentity()
+	s.Guard()
 	s.Roles = true
 	as := func(node string) context.Context {
 		return rpc.WithPeer(t.Context(), pki.Identity{Role: pki.RoleNode, ID: node, Region: "global"})
@@ -30,7 +30,7 @@ func TestNodes_PassOnTheRequestsOfTheirTasks(t *testing.T) {
 		"that of another job":      {"n1", token, "nomad/jobs/other", structs.KindDenied},
 		"of a task of another one": {"n2", token, "nomad/jobs/job-a1", structs.KindDenied},
 		"of nobody":                {"n1", "", "nomad/jobs/job-a1", structs.KindDenied},
-		"of a person":              {"n1", managementToken(s), "nomad/jobs/job-a1", structs.KindDenied},
+		"of a person":              {"n1", s.ManagementToken(), "nomad/jobs/job-a1", structs.KindDenied},
 	} {
 		req := &access.VariableGetRequest{Path: c.path}
 		req.Namespace = "default"

@@ -21,7 +21,7 @@ func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
 	s.DataDir = t.TempDir()
 	reset := filepath.Join(s.DataDir, "acl-bootstrap-reset")
 	s.Name = "server-1"
-	guard(t, s)
+	s.Guard()
 
 	first := must(s, access.Bootstrap, &access.BootstrapRequest{})
 	if first.Token.Type != access.TypeManagement || first.SecretID == "" {
@@ -71,7 +71,7 @@ func TestBootstrap_WorksInEveryMode(t *testing.T) {
 func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
 	s := newServer(t)
 	s.DataDir = t.TempDir()
-	guard(t, s)
+	s.Guard()
 	servers := []access.ServerMode{{Name: "s1", Mode: access.ModeOff}, {Name: "s2", Mode: access.ModeLog}}
 	s.AccessModes = func() []access.ServerMode { return servers }
 	s.RPC.Close()
@@ -108,7 +108,7 @@ func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
 
 func TestTokens_AreMadeAndChanged(t *testing.T) {
 	s := newServer(t)
-	guard(t, s)
+	s.Guard()
 	must(s, access.PolicyPut, &access.PolicyPutRequest{
 		Policy: &access.Policy{Name: "read", Rules: `node { policy = "read" }`},
 	})
@@ -164,8 +164,9 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 // A client token sees its own policies and roles in lists, and no others.
 func TestPolicies_AreShownToTheirTokens(t *testing.T) {
 	s := newServer(t)
-	token := guard(t, s)
-	secret := token(`node { policy = "read" }`)
+	s.Guard()
+	secret := s.Token(`node { policy = "read" }`)
+	s.Token(`operator { policy = "read" }`)
 	q := structs.QueryOptions{AuthToken: secret}
 	policies := must(s, access.PolicyList, &structs.QueryRequest{QueryOptions: q}).Policies
 	if len(policies) != 1 {
@@ -173,9 +174,9 @@ func TestPolicies_AreShownToTheirTokens(t *testing.T) {
 	}
 	must(s, access.PolicyGet, &access.NameRequest{Name: policies[0].Name, QueryOptions: q})
 	rejected(s, structs.KindDenied, access.PolicyGet,
-		&access.NameRequest{Name: access.AnonymousPolicy, QueryOptions: q})
+		&access.NameRequest{Name: "p2", QueryOptions: q})
 	all := must(s, access.PolicyList, &structs.QueryRequest{
-		QueryOptions: structs.QueryOptions{AuthToken: managementToken(s)},
+		QueryOptions: structs.QueryOptions{AuthToken: s.ManagementToken()},
 	}).Policies
 	if len(all) != 2 {
 		t.Errorf("a management token sees %d policies, want 2", len(all))

@@ -5,10 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/endpoints/endpointstest"
-	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/rpc"
 	statecsi "berth/state/csi"
@@ -95,16 +92,9 @@ func TestVolumeCreate_LimitsACopyToThePlaceOfItsSource(t *testing.T) {
 // guard makes a server ask for tokens. It returns a token with rules.
 func (s *server) guard(rules string) (secret string) {
 	s.T.Helper()
-	s.Roles = true // for now: a caller without a certificate is of the same process
-	defer func() { s.Roles = false }()
-	s.Gate = rights.NewGate(rights.Config{Mode: access.ModeEnforce, Now: s.Now, Logger: hclog.NewNullLogger()})
-	s.RPC.Close()
-	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
-	s.T.Cleanup(s.RPC.Close)
-	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "p", Rules: rules}})
-	return must(s, access.TokenPut, &access.TokenPutRequest{
-		Token: &access.Token{Type: access.TypeClient, Policies: []string{"p"}},
-	}).SecretID
+	s.Guard()
+	s.Roles = false
+	return s.Token(rules)
 }
 
 // The row may be deleted between the check of the rights and the log. A caller with the right to expand alone
@@ -165,7 +155,7 @@ func TestVolumeCreate_AsksForTheRightsOfItsTurn(t *testing.T) {
 		synctest.Wait()
 
 		s.Raft.Do(func() { s.Raft.Hold = nil })
-		mustPropose(s, fsm.ACLPolicyDelete, &access.PolicyDeleteRequest{Name: "p"})
+		mustPropose(s, fsm.ACLPolicyDelete, &access.PolicyDeleteRequest{Name: "p1"})
 		close(hold)
 		err := <-second
 		if !structs.IsKind(err, structs.KindDenied) {

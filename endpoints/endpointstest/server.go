@@ -23,11 +23,12 @@ import (
 // Server is one server with its procedures.
 type Server struct {
 	*endpoints.Endpoints
-	T      testing.TB
-	Raft   *FakeRaft
-	Leases *FakeLeases
-	RPC    *rpc.Server
-	Clock  time.Time
+	T        testing.TB
+	Raft     *FakeRaft
+	Leases   *FakeLeases
+	RPC      *rpc.Server
+	Clock    time.Time
+	policies int // made by Token
 	// OverSocket makes Must and Rejected call over the operator socket.
 	OverSocket bool
 }

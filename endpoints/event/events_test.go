@@ -7,13 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
-	"berth/endpoints/rights"
 	"berth/fsm"
-	"berth/rpc"
 	"berth/server/events"
 	"berth/structs"
 	"berth/structs/access"
@@ -25,30 +21,11 @@ import (
 func newServer(t *testing.T) *endpointstest.Server {
 	s := endpointstest.New(t)
 	feed := events.New(events.DefaultSettings())
-	s.Raft.Observe(feed)
 	s.Events = feed
-	s.Gate = rights.NewGate(rights.Config{
-		Mode:   access.ModeEnforce,
-		Now:    s.Now,
-		Logger: hclog.NewNullLogger(),
-	})
-	s.RPC.Close()
-	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
-	t.Cleanup(s.RPC.Close)
+	s.Guard()
+	s.Roles = false
+	s.Raft.Observe(feed)
 	return s
-}
-
-// token makes a token with a policy and returns its secret. Without rules it is a management token.
-func token(s *endpointstest.Server, rules string) string {
-	s.Roles = true // for now: a caller without a certificate is of the same process
-	defer func() { s.Roles = false }()
-	made := &access.Token{Type: access.TypeManagement}
-	if rules != "" {
-		p := &access.Policy{Name: "p" + structs.NewID(), Rules: rules}
-		endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: p})
-		made = &access.Token{Type: access.TypeClient, Policies: []string{p.Name}}
-	}
-	return endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{Token: made}).SecretID
 }
 
 // options are those of a reader that does not wait.
@@ -86,7 +63,7 @@ func fixture(s *endpointstest.Server) {
 func TestList_GivesTheEventsThatItsTopicsName(t *testing.T) {
 	s := newServer(t)
 	fixture(s)
-	secret := token(s, "")
+	secret := s.ManagementToken()
 	type topics = map[event.Topic][]string
 	for name, c := range map[string]struct {
 		named, want topics
@@ -123,14 +100,14 @@ func TestList_GivesTheEventsThatItsTopicsName(t *testing.T) {
 func TestList_ShowsTheRowsThatItsCallerMayRead(t *testing.T) {
 	s := newServer(t)
 	fixture(s)
-	jobs := token(s, `namespace "team" { capabilities = ["read-job"] }`)
-	volumes := token(s, `
+	jobs := s.Token(`namespace "team" { capabilities = ["read-job"] }`)
+	volumes := s.Token(`
 namespace "default" {
   capabilities = ["csi-read-volume", "csi-list-volume"]
   volume "sealed" { policy = "deny" }
 }`)
-	nodes := token(s, `node { policy = "read" }`)
-	servers := token(s, `operator { policy = "read" }`)
+	nodes := s.Token(`node { policy = "read" }`)
+	servers := s.Token(`operator { policy = "read" }`)
 
 	_, err := fsm.Propose(t.Context(), s.Raft, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
 		Clock: cluster.ClusterTime{Time: 1},
@@ -164,7 +141,7 @@ namespace "default" {
 		}
 	}
 
-	all := seen(s, &event.ListRequest{QueryOptions: options(token(s, ""))})
+	all := seen(s, &event.ListRequest{QueryOptions: options(s.ManagementToken())})
 	for _, topic := range []event.Topic{
 		event.Job, event.Node, event.CSIVolume, event.ACLToken, event.ACLPolicy,
 	} {
@@ -176,7 +153,7 @@ namespace "default" {
 
 func TestList_DeniesATopicWithoutTheRight(t *testing.T) {
 	s := newServer(t)
-	jobs := token(s, `namespace "team" { capabilities = ["read-job"] }`)
+	jobs := s.Token(`namespace "team" { capabilities = ["read-job"] }`)
 	for topic, denied := range map[event.Topic]bool{
 		event.Job: false, event.Allocation: false, event.All: false, event.Stream: false,
 		event.Node: true, event.CSIVolume: true, event.ACLToken: true, event.HostVolume: true,
@@ -220,7 +197,7 @@ func TestList_DeniesACallerWithoutAnyRow(t *testing.T) {
 	} {
 		secret := access.Anonymous
 		if rules != "" {
-			secret = token(s, rules)
+			secret = s.Token(rules)
 		}
 		for _, topic := range topics {
 			req := &event.ListRequest{QueryOptions: options(secret)}
@@ -239,7 +216,7 @@ func TestList_DeniesACallerWithoutAnyRow(t *testing.T) {
 func TestList_SelectsByTopicKeyNamespaceAndFilter(t *testing.T) {
 	s := newServer(t)
 	fixture(s)
-	secret := token(s, "")
+	secret := s.ManagementToken()
 	inDefault := options(secret)
 	inDefault.Namespace = ""
 	filtered := options(secret)
@@ -298,9 +275,9 @@ func TestList_RejectsAMalformedRequest(t *testing.T) {
 // A token that is deleted while its reader waits gives nothing any more.
 func TestList_AsksAgainAfterTheWait(t *testing.T) {
 	s := newServer(t)
-	secret := token(s, `namespace "*" { policy = "read" }`)
+	secret := s.Token(`namespace "*" { policy = "read" }`)
 	accessor := ""
-	management := token(s, "")
+	management := s.ManagementToken()
 	list := &access.TokenListRequest{Type: access.TypeClient}
 	list.AuthToken = management
 	for _, k := range endpointstest.Must(s, access.TokenList, list).Tokens {
