@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/endpointstest"
 	"berth/internal/auditlog"
 	"berth/rpc"
 	"berth/structs"
@@ -19,7 +20,7 @@ import (
 )
 
 // auditedTo makes a server with logins write an enforced audit log to w. now is the clock of the log.
-func auditedTo(t *testing.T, s *loginServer, w io.Writer, now func() time.Time) {
+func auditedTo(t *testing.T, s *endpointstest.LoginServer, w io.Writer, now func() time.Time) {
 	t.Helper()
 	c := auditlog.Config{Enabled: true, Sinks: []*auditlog.Sink{{Name: "out", Type: auditlog.TypeStdout}}}
 	c.Finish(t.TempDir())
@@ -42,14 +43,14 @@ func auditedTo(t *testing.T, s *loginServer, w io.Writer, now func() time.Time) 
 
 // A caller without a token cannot fill the disk, and a change without a token has its lines meanwhile.
 func TestAudit_FailedCallsWithoutATokenHaveABound(t *testing.T) {
-	s := newLoginServer(t)
-	s.rule("ci", ``, access.BindPolicy, "reader")
+	s := endpointstest.NewLoginServer(t)
+	s.Rule("ci", ``, access.BindPolicy, "reader")
 	var log bytes.Buffer
 	now := time.Unix(1, 0)
 	auditedTo(t, s, &log, func() time.Time { return now })
 	fail := func() {
 		_, _ = rpc.Call(t.Context(), s.RPC, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
-		_, _ = rpc.Call(t.Context(), s.RPC, access.TokenLogin, s.byToken("a.b.c"))
+		_, _ = rpc.Call(t.Context(), s.RPC, access.TokenLogin, s.ByToken("a.b.c"))
 		_, _ = rpc.Call(t.Context(), s.RPC, cluster.CertificateSign, &cluster.CertificateSignRequest{})
 		_, _ = rpc.Call(t.Context(), s.RPC, access.AuthURL, &access.AuthURLRequest{Source: "10.0.0.1"})
 	}
@@ -66,11 +67,14 @@ func TestAudit_FailedCallsWithoutATokenHaveABound(t *testing.T) {
 	}
 
 	log.Reset()
-	ann := s.byToken(s.issuer.JWT(nil))
+	ann := s.ByToken(s.Issuer.JWT(nil))
 	ann.Source = "10.0.0.2"
 	for method, change := range map[string]func(){
-		access.Bootstrap.Name:  func() { must(s.server, access.Bootstrap, &access.BootstrapRequest{}) },
-		access.TokenLogin.Name: func() { must(s.server, access.TokenLogin, ann) },
+		access.Bootstrap.Name: func() {
+			endpointstest.Must(s.Server, access.Bootstrap,
+				&access.BootstrapRequest{})
+		},
+		access.TokenLogin.Name: func() { endpointstest.Must(s.Server, access.TokenLogin, ann) },
 	} {
 		log.Reset()
 		change()
@@ -95,15 +99,15 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is away") }
 
 func TestAudit_AFailedSinkStopsTheChangeWithoutAToken(t *testing.T) {
-	s := newLoginServer(t)
-	s.rule("ci", ``, access.BindPolicy, "reader")
+	s := endpointstest.NewLoginServer(t)
+	s.Rule("ci", ``, access.BindPolicy, "reader")
 	auditedTo(t, s, failing{}, time.Now)
 	entries := s.Raft.Len()
-	ann := s.byToken(s.issuer.JWT(nil))
+	ann := s.ByToken(s.Issuer.JWT(nil))
 	for method, err := range map[string]error{
-		access.Bootstrap.Name: rejected(
-			s.server, structs.KindUnavailable, access.Bootstrap, &access.BootstrapRequest{}),
-		access.TokenLogin.Name: rejected(s.server, structs.KindUnavailable, access.TokenLogin, ann),
+		access.Bootstrap.Name: endpointstest.Rejected(
+			s.Server, structs.KindUnavailable, access.Bootstrap, &access.BootstrapRequest{}),
+		access.TokenLogin.Name: endpointstest.Rejected(s.Server, structs.KindUnavailable, access.TokenLogin, ann),
 	} {
 		if !strings.Contains(err.Error(), `sink "out" is enforced and fails`) {
 			t.Errorf("%s: got %v", method, err)

@@ -30,13 +30,17 @@ func free(req any) audit.Call {
 	}
 }
 
+var anEntry = &admission.RulePutRequest{Rule: &admission.Rule{
+	Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "the limit is 3",
+}}
+
 // TestAudit_AFreeCallHasItsFirstLineBeforeItsFirstEntry proposes twice, once and never.
 func TestAudit_AFreeCallHasItsFirstLineBeforeItsFirstEntry(t *testing.T) {
 	s := newServer(t)
 	log, path := openAudit(t)
 	r := audit.Recorder{Log: log, Store: s.Store}
 	propose := func(ctx context.Context) error {
-		_, err := fsm.Propose(ctx, s.Raft, fsm.AdmissionRulePut, rule("r", admission.OnJob, "true"))
+		_, err := fsm.Propose(ctx, s.Raft, fsm.AdmissionRulePut, anEntry)
 		return err
 	}
 	answer := &structs.Empty{}
@@ -68,7 +72,7 @@ func TestAudit_AFreeCallCannotHideThatItsLineIsMissing(t *testing.T) {
 	t.Cleanup(log.Close)
 	r := audit.Recorder{Log: log, Store: s.Store}
 	_, err = r.Serve(t.Context(), free(&structs.QueryRequest{}), func(ctx context.Context) (any, error) {
-		_, _ = fsm.Propose(ctx, s.Raft, fsm.AdmissionRulePut, rule("r", admission.OnJob, "true"))
+		_, _ = fsm.Propose(ctx, s.Raft, fsm.AdmissionRulePut, anEntry)
 		return &structs.Empty{}, nil
 	})
 	if !structs.IsKind(err, structs.KindUnavailable) {

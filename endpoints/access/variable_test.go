@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
@@ -16,6 +18,8 @@ import (
 	"berth/structs/defaults"
 	"berth/test/oneserver"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // secret is a value that no log entry, no list and no text may have.
 const secret = "canary-hunter2"

@@ -1,10 +1,11 @@
-package endpoints_test
+package access_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -37,15 +38,15 @@ func using(volumes ...string) func(*structs.TaskGroup) {
 // TestSignIdentities_SignsForADriverWhatItsJobAsksFor names the allocation that uses the volume, and none of
 // its tasks.
 func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddNode("n1", "z")
 	s.AddNode("n2", "z")
-	v := readyVolume("v")
+	v := endpointstest.ReadyVolume("v")
 	v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
 	})
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	s.AddVolume("w")
 	s.AddAlloc("driver", "n1", asking("pl", "vault", structs.DefaultAudience))
 	s.AddAlloc("elsewhere", "n2", asking("pl", "far"))
@@ -67,10 +68,10 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	s.AddAlloc("a4", "n1", inline("pl"))
 	s.AddAlloc("a5", "n1", inline("other"))
 	s.Claim("v", "a1", "n1")
-	waits := testClaim("v", "a3")
+	waits := endpointstest.Claim("v", "a3")
 	waits.AccessMode = structs.CSISingleNodeWriter
-	waits = must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
-		NodeID: "n1", SecretID: secretOf("n1"), Claims: []*structs.CSIClaim{waits},
+	waits = endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), Claims: []*structs.CSIClaim{waits},
 	}).Claims[0]
 	if waits.State != structs.ClaimWaiting {
 		t.Fatalf("the claim of a3 is %s: %s", waits.State, waits.Reason)
@@ -80,7 +81,7 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 			AllocID: alloc, Kind: access.IdentityOfVolume, Workload: plugin, Name: audience}
 	}
 
-	got := must(s, access.IdentitySign, signRequest(item("a1", "pl", "vault"))).Signed[0]
+	got := endpointstest.Must(s, access.IdentitySign, signRequest(item("a1", "pl", "vault"))).Signed[0]
 	if got.Rejection != "" {
 		t.Fatal(got.Rejection)
 	}
@@ -94,7 +95,8 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 		t.Errorf("it lives for %s", life)
 	}
 
-	if got := must(s, access.IdentitySign, signRequest(item("a4", "pl", "vault"))).Signed[0]; got.JWT == "" {
+	if got := endpointstest.Must(s, access.IdentitySign,
+		signRequest(item("a4", "pl", "vault"))).Signed[0]; got.JWT == "" {
 		t.Errorf("an inline volume: %s", got.Rejection)
 	}
 
@@ -110,7 +112,7 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 		"a driver, which uses no volume":             item("driver", "pl", "vault"),
 		"the kind of a task, by the name of a token": {AllocID: "a1", Kind: "task", Workload: "pl", Name: "vault"},
 	} {
-		got := must(s, access.IdentitySign, signRequest(w)).Signed[0]
+		got := endpointstest.Must(s, access.IdentitySign, signRequest(w)).Signed[0]
 		if got.JWT != "" || got.Rejection == "" {
 			t.Errorf("%s: got a token of %d bytes, rejection %q", what, len(got.JWT), got.Rejection)
 		}

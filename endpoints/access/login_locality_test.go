@@ -1,20 +1,22 @@
-package endpoints_test
+package access_test
 
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs/access"
 )
 
 // A token of a login is global if its method says so. Tools of the dialect show it.
 func TestLogin_GivesATokenOfTheLocalityOfItsMethod(t *testing.T) {
-	s := newLoginServer(t)
-	s.rule("ci", "", access.BindManagement, "")
+	s := endpointstest.NewLoginServer(t)
+	s.Rule("ci", "", access.BindManagement, "")
 	for _, locality := range []string{access.LocalityGlobal, access.LocalityLocal} {
-		m := s.jwtMethod()
+		m := s.JWTMethod()
 		m.TokenLocality = locality
-		must(s.server, access.AuthMethodPut, &access.AuthMethodPutRequest{Method: m})
-		token := must(s.server, access.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"}))).Token
+		endpointstest.Must(s.Server, access.AuthMethodPut, &access.AuthMethodPutRequest{Method: m})
+		token := endpointstest.Must(s.Server, access.TokenLogin,
+			s.ByToken(s.Issuer.JWT(map[string]any{"sub": "ann"}))).Token
 		if token.Global != (locality == access.LocalityGlobal) {
 			t.Errorf("the method is %s, and the token global: %t", locality, token.Global)
 		}

@@ -1,4 +1,4 @@
-package endpoints_test
+package access_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -33,42 +34,42 @@ const fewInstances = `job.TaskGroups.all(g, g.Count <= 3)`
 
 // jobWithCount returns a job without volumes.
 func jobWithCount(id string, count int) *structs.Job {
-	job := testJob(id)
+	job := endpointstest.Job(id)
 	job.TaskGroups[0].Volumes = nil
 	job.TaskGroups[0].Count = count
 	return job
 }
 
 // storeJobs stores a job with five instances, then with two, and a parameterized job with five.
-func storeJobs(s *server) {
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("web", 5)})
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("web", 2)})
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("kept", 5)})
+func storeJobs(s *endpointstest.Server) {
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("web", 5)})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("web", 2)})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("kept", 5)})
 	parent := jobWithCount("parent", 5)
 	parent.Type = structs.JobBatch
 	parent.ParameterizedJob = &structs.ParameterizedJobConfig{Payload: "optional"}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: parent})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: parent})
 }
 
 // jobWays are the requests that store, or would store, more instances than fewInstances admits. Each returns
 // its warnings.
-var jobWays = map[string]func(s *server) (string, error){
-	"register": func(s *server) (string, error) {
+var jobWays = map[string]func(s *endpointstest.Server) (string, error){
+	"register": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobRegisterRequest{Job: jobWithCount("new", 5)}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobRegister, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
-	"register with the counts of before": func(s *server) (string, error) {
+	"register with the counts of before": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobRegisterRequest{Job: jobWithCount("kept", 1), PreserveCounts: true}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobRegister, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
-	"plan": func(s *server) (string, error) {
+	"plan": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobPlanRequest{Job: jobWithCount("new", 5)}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobPlan, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
-	"validate": func(s *server) (string, error) {
+	"validate": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobValidateRequest{Job: jobWithCount("new", 5)}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobValidate, req)
 		if err == nil && resp.Error != "" {
@@ -76,12 +77,12 @@ var jobWays = map[string]func(s *server) (string, error){
 		}
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
-	"scale": func(s *server) (string, error) {
+	"scale": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(5))}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobScale, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
-	"revert": func(s *server) (string, error) {
+	"revert": func(s *endpointstest.Server) (string, error) {
 		req := &structs.JobRevertRequest{JobID: "web", JobVersion: 0}
 		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobRevert, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
@@ -98,10 +99,10 @@ func textOf(_ any, err error, text func() string) (string, error) {
 func TestAdmission_IsAskedOnEachWayToStoreAJob(t *testing.T) {
 	for way, send := range jobWays {
 		t.Run(way, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			storeJobs(s)
 			put := rule("few", admission.OnJob, fewInstances)
-			must(s, admission.RulePut, put)
+			endpointstest.Must(s, admission.RulePut, put)
 			index := s.Store.Index()
 			_, err := send(s)
 			want := `admission rule "few" denies job`
@@ -111,7 +112,7 @@ func TestAdmission_IsAskedOnEachWayToStoreAJob(t *testing.T) {
 			}
 
 			put.Rule.Mode = admission.ModeWarn
-			must(s, admission.RulePut, put)
+			endpointstest.Must(s, admission.RulePut, put)
 			warnings, err := send(s)
 			if err != nil || !strings.Contains(warnings, `admission rule "few" warns about job`) {
 				t.Errorf("mode warn: got %v and the warnings %q", err, warnings)
@@ -122,21 +123,21 @@ func TestAdmission_IsAskedOnEachWayToStoreAJob(t *testing.T) {
 
 // The volumes that a job asks for are stored by the servers, and nobody is asked about them later.
 func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
-	for way, send := range map[string]func(s *server, job *structs.Job) (string, error){
-		"register": func(s *server, job *structs.Job) (string, error) {
+	for way, send := range map[string]func(s *endpointstest.Server, job *structs.Job) (string, error){
+		"register": func(s *endpointstest.Server, job *structs.Job) (string, error) {
 			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 			return textOf(resp, err, func() string { return resp.Warnings })
 		},
-		"plan": func(s *server, job *structs.Job) (string, error) {
+		"plan": func(s *endpointstest.Server, job *structs.Job) (string, error) {
 			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 			return textOf(resp, err, func() string { return resp.Warnings })
 		},
 	} {
-		s := newServer(t)
-		must(s, storage.ClassPut,
+		s := endpointstest.New(t)
+		endpointstest.Must(s, storage.ClassPut,
 			&storage.ClassPutRequest{Class: &storage.VolumeClass{Name: "fast", PluginID: "p"}})
 		put := rule("no-fast", admission.OnVolume, `volume.Class != "fast" || volume.RequestedCapacityMin <= 3`)
-		must(s, admission.RulePut, put)
+		endpointstest.Must(s, admission.RulePut, put)
 		job := jobWithCount("new", 1)
 		job.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
 			Name: "data", Type: "csi", Class: "fast", Size: 1 << 30,
@@ -147,7 +148,7 @@ func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 			t.Errorf("%s: mode deny: got %v", way, err)
 		}
 		put.Rule.Mode = admission.ModeWarn
-		must(s, admission.RulePut, put)
+		endpointstest.Must(s, admission.RulePut, put)
 		warnings, err := send(s, job)
 		if err != nil || !strings.Contains(warnings, `"no-fast" warns about volume`) {
 			t.Errorf("%s: mode warn: got %v and the warnings %q", way, err, warnings)
@@ -157,25 +158,26 @@ func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 
 // The parent was admitted, and may have been so before the rule.
 func TestAdmission_IsNotAskedAboutChildren(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	storeJobs(s)
-	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
-	child := must(s, structs.JobDispatch, &structs.JobDispatchRequest{JobID: "parent"}).DispatchedJobID
+	endpointstest.Must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
+	child := endpointstest.Must(s, structs.JobDispatch,
+		&structs.JobDispatchRequest{JobID: "parent"}).DispatchedJobID
 	if state.Job(s.Store.Read(), "default", child) == nil {
 		t.Error("the child is not stored")
 	}
 }
 
 func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	lossless := s.AddVolume("lossless").Copy()
 	stored := registeredVolume("fenced")
 	stored.OnNodeLoss = structs.LossFence
 	stored.RequestedCapacityMin = 1 << 30
-	must(s, structs.CSIVolumeRegister, volumeRequest(stored))
-	must(s, admission.RulePut, rule("loss", admission.OnVolume, `volume.OnNodeLoss != ""`))
-	must(s, admission.RulePut, rule("size", admission.OnVolume,
+	endpointstest.Must(s, structs.CSIVolumeRegister, volumeRequest(stored))
+	endpointstest.Must(s, admission.RulePut, rule("loss", admission.OnVolume, `volume.OnNodeLoss != ""`))
+	endpointstest.Must(s, admission.RulePut, rule("size", admission.OnVolume,
 		`volume.RequestedCapacityMin <= 2147483648 && (old == null || old.RequestedCapacityMin > 0)`))
 
 	grown := registeredVolume("fenced") // it leaves on_node_loss out, so the stored value stays
@@ -187,11 +189,11 @@ func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
 	}{
 		"register":         {structs.CSIVolumeRegister, registeredVolume("new"), "loss"},
 		"register changed": {structs.CSIVolumeRegister, lossless, "loss"},
-		"create":           {structs.CSIVolumeCreate, testVolume("new"), "loss"},
+		"create":           {structs.CSIVolumeCreate, endpointstest.Volume("new"), "loss"},
 		"expand":           {structs.CSIVolumeCreate, grown, "size"},
 	} {
 		index := s.Store.Index()
-		err := rejected(s, structs.KindDenied, c.method, volumeRequest(c.volume))
+		err := endpointstest.Rejected(s, structs.KindDenied, c.method, volumeRequest(c.volume))
 		want := `admission rule "` + c.rule + `" denies volume "` + c.volume.ID + `": the limit is 3`
 		if !strings.Contains(err.Error(), want) || s.Store.Index() != index {
 			t.Errorf("%s: got %v at index %d, want %q at %d", name, err, s.Store.Index(), want, index)
@@ -199,11 +201,11 @@ func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
 	}
 
 	kept := registeredVolume("fenced")
-	must(s, structs.CSIVolumeRegister, volumeRequest(kept))
+	endpointstest.Must(s, structs.CSIVolumeRegister, volumeRequest(kept))
 	warn := rule("loss", admission.OnVolume, `volume.OnNodeLoss == "hold"`)
 	warn.Rule.Mode = admission.ModeWarn
-	must(s, admission.RulePut, warn)
-	resp := must(s, structs.CSIVolumeRegister, volumeRequest(kept))
+	endpointstest.Must(s, admission.RulePut, warn)
+	resp := endpointstest.Must(s, structs.CSIVolumeRegister, volumeRequest(kept))
 	if !strings.Contains(resp.Warnings, `admission rule "loss" warns about volume "fenced"`) {
 		t.Errorf("mode warn: got the warnings %q", resp.Warnings)
 	}
@@ -213,7 +215,7 @@ func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
 }
 
 func registeredVolume(id string) *structs.CSIVolume {
-	v := testVolume(id)
+	v := endpointstest.Volume(id)
 	v.ExternalID = "ext-" + id
 	return v
 }
@@ -223,18 +225,18 @@ func volumeRequest(v *structs.CSIVolume) *structs.CSIVolumeRegisterRequest {
 }
 
 func TestAdmission_SeesItsCaller(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	token := s.Token
-	must(s, access.PolicyPut, &access.PolicyPutRequest{
+	endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{
 		Policy: &access.Policy{Name: "infra", Rules: `namespace "*" { policy = "write" }`},
 	})
 	named := func(policy string) string {
-		return must(s, access.TokenPut, &access.TokenPutRequest{
+		return endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{
 			Token: &access.Token{Name: "ci", Type: access.TypeClient, Policies: []string{policy}},
 		}).SecretID
 	}
-	must(s, admission.RulePut, rule("infra-alone", admission.OnJob,
+	endpointstest.Must(s, admission.RulePut, rule("infra-alone", admission.OnJob,
 		`caller.Management || (caller.Name == "ci" && caller.Accessor != "" && "infra" in caller.Policies)`))
 
 	ofInfra := named("infra")
@@ -268,23 +270,24 @@ func TestAdmission_SeesItsCaller(t *testing.T) {
 
 // An archive may bring a rule that this version cannot compile.
 func TestAdmission_DeniesByARuleThatItCannotRead(t *testing.T) {
-	s := newServer(t)
-	mustPropose(s, fsm.AdmissionRulePut, rule("newer", admission.OnJob, `job.FieldOfANewerVersion == 1`))
+	s := endpointstest.New(t)
+	endpointstest.MustPropose(s, fsm.AdmissionRulePut,
+		rule("newer", admission.OnJob, `job.FieldOfANewerVersion == 1`))
 	req := &structs.JobRegisterRequest{Job: jobWithCount("web", 1)}
-	err := rejected(s, structs.KindDenied, structs.JobRegister, req)
+	err := endpointstest.Rejected(s, structs.KindDenied, structs.JobRegister, req)
 	if !strings.Contains(err.Error(), `admission rule "newer" denies job "web": it cannot be evaluated`) {
 		t.Errorf("got %v", err)
 	}
-	must(s, admission.RuleDelete, &admission.RuleDeleteRequest{Name: "newer"})
-	must(s, structs.JobRegister, req)
+	endpointstest.Must(s, admission.RuleDelete, &admission.RuleDeleteRequest{Name: "newer"})
+	endpointstest.Must(s, structs.JobRegister, req)
 }
 
 // TestAdmission_EndsWithItsCaller has a caller that has gone: nothing was decided, so nothing is admitted.
 func TestAdmission_EndsWithItsCaller(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	must(s, admission.RulePut, rule("j", admission.OnJob, "true"))
-	must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
+	endpointstest.Must(s, admission.RulePut, rule("j", admission.OnJob, "true"))
+	endpointstest.Must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, req := range map[string]any{
@@ -306,11 +309,11 @@ func TestAdmission_EndsWithItsCaller(t *testing.T) {
 
 // TestAdmission_IsNotAskedAboutAFaultyJob has a rule that would deny the job besides.
 func TestAdmission_IsNotAskedAboutAFaultyJob(t *testing.T) {
-	s := newServer(t)
-	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
+	s := endpointstest.New(t)
+	endpointstest.Must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
 	job := jobWithCount("new", 5)
 	job.Priority = -1
-	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
+	got := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	text := strings.Join(got.ValidationErrors, "\n")
 	if !strings.Contains(text, "riority") || strings.Contains(text, "admission rule") {
 		t.Errorf("got %q", text)
@@ -318,8 +321,8 @@ func TestAdmission_IsNotAskedAboutAFaultyJob(t *testing.T) {
 }
 
 func TestAdmissionRules_AreStoredListedAndDeleted(t *testing.T) {
-	s := newServer(t)
-	if must(s, admission.RuleList, &structs.QueryRequest{}).Rules == nil {
+	s := endpointstest.New(t)
+	if endpointstest.Must(s, admission.RuleList, &structs.QueryRequest{}).Rules == nil {
 		t.Error("no rules are no list")
 	}
 	for want, bad := range map[string]*admission.RulePutRequest{
@@ -329,35 +332,36 @@ func TestAdmissionRules_AreStoredListedAndDeleted(t *testing.T) {
 		`On is "node"`:                                       rule("x", "node", "true"),
 		"undefined field 'Secrets'":                          rule("x", admission.OnVolume, "volume.Secrets == {}"),
 	} {
-		err := rejected(s, structs.KindInvalid, admission.RulePut, bad)
+		err := endpointstest.Rejected(s, structs.KindInvalid, admission.RulePut, bad)
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 
-	must(s, admission.RulePut, rule("b", admission.OnJob, "true"))
-	must(s, admission.RulePut, rule("a", admission.OnVolume, "true"))
+	endpointstest.Must(s, admission.RulePut, rule("b", admission.OnJob, "true"))
+	endpointstest.Must(s, admission.RulePut, rule("a", admission.OnVolume, "true"))
 	var names []string
-	for _, r := range must(s, admission.RuleList, &structs.QueryRequest{}).Rules {
+	for _, r := range endpointstest.Must(s, admission.RuleList, &structs.QueryRequest{}).Rules {
 		names = append(names, r.Name)
 	}
 	if !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("got the rules %v, want a and b", names)
 	}
-	got := must(s, admission.RuleGet, &admission.RuleGetRequest{Name: "a"}).Rule
+	got := endpointstest.Must(s, admission.RuleGet, &admission.RuleGetRequest{Name: "a"}).Rule
 	if got.On != admission.OnVolume || got.ModifyIndex == 0 {
 		t.Errorf("got %+v", got)
 	}
-	must(s, admission.RuleDelete, &admission.RuleDeleteRequest{Name: "a"})
-	rejected(s, structs.KindNotFound, admission.RuleGet, &admission.RuleGetRequest{Name: "a"})
-	rejected(s, structs.KindNotFound, admission.RuleDelete, &admission.RuleDeleteRequest{Name: "a"})
+	endpointstest.Must(s, admission.RuleDelete, &admission.RuleDeleteRequest{Name: "a"})
+	endpointstest.Rejected(s, structs.KindNotFound, admission.RuleGet, &admission.RuleGetRequest{Name: "a"})
+	endpointstest.Rejected(s, structs.KindNotFound, admission.RuleDelete,
+		&admission.RuleDeleteRequest{Name: "a"})
 }
 
 func TestAdmissionTest_StoresNothing(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	storeJobs(s)
 	few := rule("few", admission.OnJob, fewInstances).Rule
-	must(s, admission.RulePut, &admission.RulePutRequest{Rule: few})
+	endpointstest.Must(s, admission.RulePut, &admission.RulePutRequest{Rule: few})
 	index := s.Store.Index()
 	team := *few
 	inTeams(&team)
@@ -379,15 +383,15 @@ func TestAdmissionTest_StoresNothing(t *testing.T) {
 		}, true, true, ""},
 		"of the namespace of a volume": {admission.RuleTestRequest{
 			Rule:         inTeams(rule("v", admission.OnVolume, `volume.ID == ""`).Rule),
-			Volume:       testVolume("v"),
+			Volume:       endpointstest.Volume("v"),
 			QueryOptions: structs.QueryOptions{Namespace: "team-a"},
 		}, true, false, "denies volume"},
 		"on a volume": {admission.RuleTestRequest{
 			Rule:   rule("v", admission.OnVolume, `volume.PluginID == "none"`).Rule,
-			Volume: testVolume("v"),
+			Volume: endpointstest.Volume("v"),
 		}, true, false, "denies volume"},
 	} {
-		got := must(s, admission.RuleTest, &c.req)
+		got := endpointstest.Must(s, admission.RuleTest, &c.req)
 		if got.Rule == "" || got.Applies != c.applies || got.Admitted != c.admitted || !strings.Contains(got.Message, c.message) ||
 			(c.message == "") != (got.Message == "") || (got.Cost > 0) != c.applies {
 			t.Errorf("%s: got %+v", name, got)
@@ -396,7 +400,7 @@ func TestAdmissionTest_StoresNothing(t *testing.T) {
 	for want, req := range map[string]*admission.RuleTestRequest{
 		"no admission rule": {Name: "none", Job: jobWithCount("x", 5)},
 		"either a Job or":   {Name: "few"},
-		"the request has a": {Name: "few", Volume: testVolume("v")},
+		"the request has a": {Name: "few", Volume: endpointstest.Volume("v")},
 		"undeclared":        {Rule: rule("x", admission.OnJob, "y").Rule, Job: jobWithCount("x", 5)},
 		`On is "node"`:      {Rule: rule("x", "node", "true").Rule, Job: jobWithCount("x", 5)},
 		"plugin_id is required": {
@@ -421,25 +425,25 @@ func inTeams(r *admission.Rule) *admission.Rule {
 }
 
 func TestAdmissionTest_SeesItsCaller(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	req := &admission.RuleTestRequest{
 		Rule: rule("c", admission.OnJob, "caller.Management").Rule,
 		Job:  jobWithCount("x", 1),
 	}
 	req.AuthToken = s.ManagementToken()
-	if got := must(s, admission.RuleTest, req); !got.Admitted {
+	if got := endpointstest.Must(s, admission.RuleTest, req); !got.Admitted {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // The outcome of a test tells of the stored job, so the rights of an operator are not enough.
 func TestAdmissionTest_NeedsTheRightToReadTheObject(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	token := s.Token
-	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
-	must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
+	endpointstest.Must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
+	endpointstest.Must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
 	operator := token(`operator { policy = "read" }`)
 	reader := token("operator { policy = \"read\" }\nnamespace \"default\" { policy = \"read\" }")
 	elsewhere := jobWithCount("x", 1)
@@ -450,9 +454,9 @@ func TestAdmissionTest_NeedsTheRightToReadTheObject(t *testing.T) {
 		denied bool
 	}{
 		"operator, job":         {operator, admission.RuleTestRequest{Name: "few", Job: jobWithCount("x", 1)}, true},
-		"operator, volume":      {operator, admission.RuleTestRequest{Name: "v", Volume: testVolume("v")}, true},
+		"operator, volume":      {operator, admission.RuleTestRequest{Name: "v", Volume: endpointstest.Volume("v")}, true},
 		"reader, job":           {reader, admission.RuleTestRequest{Name: "few", Job: jobWithCount("x", 1)}, false},
-		"reader, volume":        {reader, admission.RuleTestRequest{Name: "v", Volume: testVolume("v")}, false},
+		"reader, volume":        {reader, admission.RuleTestRequest{Name: "v", Volume: endpointstest.Volume("v")}, false},
 		"reader, job elsewhere": {reader, admission.RuleTestRequest{Name: "few", Job: elsewhere}, true},
 	} {
 		c.req.AuthToken = c.secret

@@ -1,4 +1,4 @@
-package endpoints_test
+package access_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/authmethod/issuertest"
 	"berth/state"
 	"berth/structs"
@@ -13,9 +14,10 @@ import (
 )
 
 func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
-	s := newLoginServer(t)
+	s := endpointstest.NewLoginServer(t)
 	stored := state.AuthMethod(s.Store.Read(), "corp")
-	shown := must(s.server, access.AuthMethodGet, &access.AuthMethodGetRequest{Name: "corp"}).Method
+	shown := endpointstest.Must(s.Server, access.AuthMethodGet,
+		&access.AuthMethodGetRequest{Name: "corp"}).Method
 	for name, m := range map[string]*access.AuthMethod{"the row": stored, "the answer": shown} {
 		text, err := json.Marshal(m)
 		if err != nil {
@@ -31,7 +33,7 @@ func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
 	if strings.Contains(s.Raft.Text(), "client-secret") {
 		t.Error("the log has the secret")
 	}
-	list := must(s.server, access.AuthMethodList, &structs.QueryRequest{
+	list := endpointstest.Must(s.Server, access.AuthMethodList, &structs.QueryRequest{
 		QueryOptions: structs.QueryOptions{AuthToken: access.Anonymous},
 	}).Methods
 	if len(list) != 2 || list[0].Name != "ci" || !list[0].Default {
@@ -41,36 +43,36 @@ func TestAuthMethod_NeverShowsItsSecrets(t *testing.T) {
 
 // A change keeps what it leaves out: also the secret, for the same provider.
 func TestAuthMethod_KeepsWhatAChangeLeavesOut(t *testing.T) {
-	s := newLoginServer(t)
-	s.rule("corp", ``, access.BindRole, "ops")
+	s := endpointstest.NewLoginServer(t)
+	s.Rule("corp", ``, access.BindRole, "ops")
 	former := state.AuthMethod(s.Store.Read(), "corp")
-	changed := s.putMethod(&access.AuthMethod{Name: "corp", MaxTokenTTL: access.Duration(time.Minute)})
+	changed := s.PutMethod(&access.AuthMethod{Name: "corp", MaxTokenTTL: access.Duration(time.Minute)})
 	if changed.Type != access.MethodOIDC || changed.Config.OIDCClientID != issuertest.Client ||
 		changed.TokenNameFormat != former.TokenNameFormat || changed.CreateTime != former.CreateTime {
 		t.Errorf("got %+v", changed)
 	}
 	shown := *changed
 	shown.MaxTokenTTL = access.Duration(time.Hour)
-	s.putMethod(&shown) // with "redacted" in it, as tools send an answer back
+	s.PutMethod(&shown) // with "redacted" in it, as tools send an answer back
 	if string(state.AuthMethod(s.Store.Read(), "corp").Sealed.Data) != string(former.Sealed.Data) {
 		t.Error("an unchanged secret was encrypted again")
 	}
-	must(s.server, access.CompleteAuth, s.begin())
+	endpointstest.Must(s.Server, access.CompleteAuth, begin(s))
 
-	moved := s.oidcMethod()
+	moved := s.OIDCMethod()
 	moved.Config.OIDCDiscoveryURL = "https://evil.example.org"
 	moved.Config.OIDCClientSecret = ""
-	err := rejected(s.server, structs.KindInvalid, access.AuthMethodPut,
+	err := endpointstest.Rejected(s.Server, structs.KindInvalid, access.AuthMethodPut,
 		&access.AuthMethodPutRequest{Method: moved})
 	if !strings.Contains(err.Error(), "give OIDCClientSecret") {
 		t.Errorf("another provider would get the secret: %v", err)
 	}
 	moved.Config.OIDCClientSecret = "new"
-	s.putMethod(moved)
+	s.PutMethod(moved)
 }
 
 func TestAuthMethod_RejectsWhatCannotWork(t *testing.T) {
-	s := newLoginServer(t)
+	s := endpointstest.NewLoginServer(t)
 	for want, change := range map[string]func(*access.AuthMethod){
 		"valid name":       func(m *access.AuthMethod) { m.Name = "a b" },
 		"Type is":          func(m *access.AuthMethod) { m.Type = "LDAP" },
@@ -97,45 +99,47 @@ func TestAuthMethod_RejectsWhatCannotWork(t *testing.T) {
 			m.Config.DiscoveryCaPem = make([]string, 101)
 		},
 	} {
-		m := s.oidcMethod()
+		m := s.OIDCMethod()
 		m.Name = "new"
 		change(m)
-		err := rejected(s.server, structs.KindInvalid, access.AuthMethodPut,
+		err := endpointstest.Rejected(s.Server, structs.KindInvalid, access.AuthMethodPut,
 			&access.AuthMethodPutRequest{Method: m})
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
-	second := s.jwtMethod()
+	second := s.JWTMethod()
 	second.Name = "second"
-	rejected(s.server, structs.KindConflict, access.AuthMethodPut, &access.AuthMethodPutRequest{Method: second})
-	rejected(s.server, structs.KindInvalid, access.AuthMethodPut, &access.AuthMethodPutRequest{})
-	rejected(s.server, structs.KindNotFound, access.AuthMethodGet, &access.AuthMethodGetRequest{Name: "none"})
-	rejected(s.server, structs.KindNotFound, access.AuthMethodDelete,
+	endpointstest.Rejected(s.Server, structs.KindConflict, access.AuthMethodPut,
+		&access.AuthMethodPutRequest{Method: second})
+	endpointstest.Rejected(s.Server, structs.KindInvalid, access.AuthMethodPut, &access.AuthMethodPutRequest{})
+	endpointstest.Rejected(s.Server, structs.KindNotFound, access.AuthMethodGet,
+		&access.AuthMethodGetRequest{Name: "none"})
+	endpointstest.Rejected(s.Server, structs.KindNotFound, access.AuthMethodDelete,
 		&access.AuthMethodDeleteRequest{Name: "none"})
 	s.Keys.Remove("k1")
-	fresh := s.oidcMethod()
+	fresh := s.OIDCMethod()
 	fresh.Name = "fresh"
-	err := rejected(s.server, structs.KindPrecondition, access.AuthMethodPut,
+	err := endpointstest.Rejected(s.Server, structs.KindPrecondition, access.AuthMethodPut,
 		&access.AuthMethodPutRequest{Method: fresh})
 	if !strings.Contains(err.Error(), "keyring init") {
 		t.Errorf("without a root key: got %v", err)
 	}
-	begin := &access.AuthURLRequest{AuthMethodName: "corp", RedirectURI: callbackURI,
+	begin := &access.AuthURLRequest{AuthMethodName: "corp", RedirectURI: endpointstest.CallbackURI,
 		ClientNonce: "0123456789abcdef"}
-	rejected(s.server, structs.KindUnavailable, access.AuthURL, begin)
+	endpointstest.Rejected(s.Server, structs.KindUnavailable, access.AuthURL, begin)
 }
 
 func TestBindingRule_IsCheckedAndChanged(t *testing.T) {
-	s := newLoginServer(t)
-	r := s.rule("ci", `value.user == "ann"`, access.BindPolicy, "reader")
-	changed := must(s.server, access.BindingRulePut, &access.BindingRulePutRequest{
+	s := endpointstest.NewLoginServer(t)
+	r := s.Rule("ci", `value.user == "ann"`, access.BindPolicy, "reader")
+	changed := endpointstest.Must(s.Server, access.BindingRulePut, &access.BindingRulePutRequest{
 		Rule: &access.BindingRule{ID: r.ID, Description: "d"},
 	}).Rule
 	if changed.Selector != r.Selector || changed.BindName != "reader" || changed.Description != "d" {
 		t.Errorf("got %+v, want another description and the former rest", changed)
 	}
-	changed = must(s.server, access.BindingRulePut, &access.BindingRulePutRequest{
+	changed = endpointstest.Must(s.Server, access.BindingRulePut, &access.BindingRulePutRequest{
 		Rule: &access.BindingRule{ID: r.ID, BindType: access.BindManagement},
 	}).Rule
 	if changed.BindName != "" {
@@ -157,24 +161,27 @@ func TestBindingRule_IsCheckedAndChanged(t *testing.T) {
 			Description: strings.Repeat("x", 257)},
 		"for ever": {ID: r.ID, AuthMethod: "corp"},
 	} {
-		err := rejected(s.server, structs.KindInvalid, access.BindingRulePut,
+		err := endpointstest.Rejected(s.Server, structs.KindInvalid, access.BindingRulePut,
 			&access.BindingRulePutRequest{Rule: rule})
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
-	rejected(s.server, structs.KindPrecondition, access.BindingRulePut, &access.BindingRulePutRequest{
-		Rule: &access.BindingRule{AuthMethod: "none", BindType: access.BindManagement},
-	})
-	rejected(s.server, structs.KindNotFound, access.BindingRulePut, &access.BindingRulePutRequest{
+	endpointstest.Rejected(s.Server, structs.KindPrecondition, access.BindingRulePut,
+		&access.BindingRulePutRequest{
+			Rule: &access.BindingRule{AuthMethod: "none", BindType: access.BindManagement},
+		})
+	endpointstest.Rejected(s.Server, structs.KindNotFound, access.BindingRulePut, &access.BindingRulePutRequest{
 		Rule: &access.BindingRule{ID: "none", AuthMethod: "ci"},
 	})
-	if list := must(s.server, access.BindingRuleList, &structs.QueryRequest{}).Rules; len(list) != 1 {
+	if list := endpointstest.Must(s.Server, access.BindingRuleList,
+		&structs.QueryRequest{}).Rules; len(list) != 1 {
 		t.Errorf("got %d rules, want 1", len(list))
 	}
-	must(s.server, access.BindingRuleGet, &access.BindingRuleGetRequest{ID: r.ID})
-	must(s.server, access.BindingRuleDelete, &access.BindingRuleDeleteRequest{ID: r.ID})
-	rejected(s.server, structs.KindNotFound, access.BindingRuleGet, &access.BindingRuleGetRequest{ID: r.ID})
-	rejected(s.server, structs.KindNotFound, access.BindingRuleDelete,
+	endpointstest.Must(s.Server, access.BindingRuleGet, &access.BindingRuleGetRequest{ID: r.ID})
+	endpointstest.Must(s.Server, access.BindingRuleDelete, &access.BindingRuleDeleteRequest{ID: r.ID})
+	endpointstest.Rejected(s.Server, structs.KindNotFound, access.BindingRuleGet,
+		&access.BindingRuleGetRequest{ID: r.ID})
+	endpointstest.Rejected(s.Server, structs.KindNotFound, access.BindingRuleDelete,
 		&access.BindingRuleDeleteRequest{ID: r.ID})
 }

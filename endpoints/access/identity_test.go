@@ -1,4 +1,4 @@
-package endpoints_test
+package access_test
 
 import (
 	"slices"
@@ -25,9 +25,9 @@ var (
 )
 
 // tokenClaims verifies a token as another party does, with the published keys alone.
-func tokenClaims(s *server, token string) (c idtoken.Claims, algorithm string) {
+func tokenClaims(s *endpointstest.Server, token string) (c idtoken.Claims, algorithm string) {
 	s.T.Helper()
-	set, err := idtoken.KeySet(must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys)
+	set, err := idtoken.KeySet(endpointstest.Must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -47,13 +47,14 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 		"the clock of the leader is ahead":  {30 * time.Hour, -30 * time.Hour, time.Minute},
 		"the clock of the leader is behind": {-2 * time.Hour, 0, 2*time.Hour + time.Minute},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddSigningKeys()
 		s.AddWorkload()
-		mustPropose(s, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
+		endpointstest.MustPropose(s, fsm.ClusterTimeSet, &cluster.ClusterTimeRequest{
 			Clock: cluster.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
 		})
-		got := must(s, access.IdentitySign, signRequest(wanted(access.IdentityOfTask, "t", "vault"))).Signed[0]
+		got := endpointstest.Must(s, access.IdentitySign,
+			signRequest(wanted(access.IdentityOfTask, "t", "vault"))).Signed[0]
 		claims, _ := tokenClaims(s, string(got.JWT))
 		begins := claims.NotBefore.Time().Sub(s.Clock)
 		issued := claims.IssuedAt.Time().Sub(s.Clock)
@@ -65,7 +66,7 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 }
 
 func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddWorkload()
 	for _, c := range []struct {
@@ -84,7 +85,7 @@ func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 		{wanted(access.IdentityOfService, "web", "consul-service_web"), access.KeyRS256,
 			"global:default:job-a1:g:web:consul-service_web", []string{"consul.io"}, time.Hour, "", "web"},
 	} {
-		got := must(s, access.IdentitySign, signRequest(c.item)).Signed[0]
+		got := endpointstest.Must(s, access.IdentitySign, signRequest(c.item)).Signed[0]
 		if got.Rejection != "" || got.WantedIdentity != c.item {
 			t.Errorf("%+v: got %+v", c.item, got)
 			continue
@@ -119,7 +120,7 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 		{"a-${meta.x}.b-${meta.y}", "a-1xb-2", "a-${meta.x}.b-${meta.y}"},
 		{"a-${meta.x}-b-${meta.y}", "a-1-b-2", "a-1-b-2"},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddSigningKeys()
 		s.AddNode("n1", "z")
 		service := &structs.Service{
@@ -128,9 +129,9 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 			Identity: &structs.WorkloadIdentity{Name: "consul", Audience: []string{"consul.io"}},
 		}
 		s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) { g.Services = []*structs.Service{service} })
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Allocs: []*structs.AllocClientUpdate{{
 				ID:           "a1",
 				ClientStatus: structs.AllocRunning,
@@ -140,7 +141,7 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 				}},
 			}},
 		})
-		signed := must(s, access.IdentitySign,
+		signed := endpointstest.Must(s, access.IdentitySign,
 			signRequest(wanted(access.IdentityOfService, c.written, "consul"))).Signed[0]
 		claims, _ := tokenClaims(s, string(signed.JWT))
 		if claims.Service != c.want {
@@ -152,7 +153,7 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 
 // An identity for Vault says which role its task asks for. Others do not, nor does a task without a role.
 func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddNode("n1", "z")
 	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
@@ -169,7 +170,7 @@ func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 		wanted(access.IdentityOfTask, "t", "other"):             {},
 		wanted(access.IdentityOfTask, "plain", "vault_default"): {},
 	} {
-		signed := must(s, access.IdentitySign, signRequest(item)).Signed[0]
+		signed := endpointstest.Must(s, access.IdentitySign, signRequest(item)).Signed[0]
 		c, _ := tokenClaims(s, string(signed.JWT))
 		if c.VaultRole != want[0] || c.VaultNamespace != want[1] {
 			t.Errorf("%+v: got the role %q in the namespace %q, want %q", item, c.VaultRole, c.VaultNamespace, want)
@@ -179,7 +180,7 @@ func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 
 // An item without a token does not keep the others from theirs.
 func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddWorkload()
 	s.AddAlloc("ended", "n1")
@@ -199,7 +200,8 @@ func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 		edit(func(w *access.WantedIdentity) { w.Kind = "other" }),
 		wanted(access.IdentityOfService, "web", structs.DefaultIdentity),
 	}
-	resp := must(s, access.IdentitySign, signRequest(append(items, edit(func(*access.WantedIdentity) {}))...))
+	resp := endpointstest.Must(s, access.IdentitySign,
+		signRequest(append(items, edit(func(*access.WantedIdentity) {}))...))
 	for i, got := range resp.Signed {
 		if signed := i == len(items); (got.JWT != "") != signed || (got.Rejection == "") != signed {
 			t.Errorf("item %+v: a token of %d bytes, rejection %q", got.WantedIdentity, len(got.JWT), got.Rejection)
@@ -208,27 +210,27 @@ func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 }
 
 func TestSignIdentities_AsksTheLeader(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddWorkload()
 	item := wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)
-	rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item)) // no key signs
+	endpointstest.Rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item)) // no key signs
 	s.AddSigningKeys()
 	stale := signRequest(item)
 	stale.AllowStale = true
-	rejected(s, structs.KindInvalid, access.IdentitySign, stale)
-	rejected(s, structs.KindInvalid, access.IdentitySign,
+	endpointstest.Rejected(s, structs.KindInvalid, access.IdentitySign, stale)
+	endpointstest.Rejected(s, structs.KindInvalid, access.IdentitySign,
 		signRequest(make([]access.WantedIdentity, access.MaxSignedIdentities+1)...))
 	wrong := signRequest(item)
 	wrong.SecretID = "wrong"
-	rejected(s, structs.KindDenied, access.IdentitySign, wrong)
+	endpointstest.Rejected(s, structs.KindDenied, access.IdentitySign, wrong)
 	wrong.SecretID = ""
-	rejected(s, structs.KindDenied, access.IdentitySign, wrong)
+	endpointstest.Rejected(s, structs.KindDenied, access.IdentitySign, wrong)
 	s.Raft.Do(func() { s.Raft.Verify = structs.Unavailablef("no quorum") })
-	rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item))
+	endpointstest.Rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item))
 }
 
 func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for i, der := range s.AddSigningKeys() {
 		if strings.Contains(s.Raft.Text(), string(der[len(der)-32:])) {
 			t.Errorf("the log has the private part of key %d", i)
@@ -243,24 +245,25 @@ func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 
 // An operator removes a key that has been replaced, and with it all that it signed.
 func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	remove := &cluster.RootKeyRemoveRequest{KeyID: access.KeyEdDSA}
-	err := rejected(s, structs.KindPrecondition, cluster.KeyringDelete, remove)
+	err := endpointstest.Rejected(s, structs.KindPrecondition, cluster.KeyringDelete, remove)
 	if !strings.Contains(err.Error(), "rotate") {
 		t.Errorf("got %v, want the remedy", err)
 	}
 	next := *trust.SigningKey(s.Store.Read(), access.KeyEdDSA)
 	next.KeyID = "next"
-	mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{Key: &next})
-	mustPropose(s, fsm.SigningKeyActivate, &access.KeyActivateRequest{KeyID: "next"})
-	must(s, cluster.KeyringDelete, remove)
-	for _, k := range must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys {
+	endpointstest.MustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{Key: &next})
+	endpointstest.MustPropose(s, fsm.SigningKeyActivate, &access.KeyActivateRequest{KeyID: "next"})
+	endpointstest.Must(s, cluster.KeyringDelete, remove)
+	for _, k := range endpointstest.Must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys {
 		if k.KeyID == access.KeyEdDSA {
 			t.Error("the key is still published")
 		}
 	}
-	rejected(s, structs.KindPrecondition, cluster.KeyringDelete, &cluster.RootKeyRemoveRequest{KeyID: "root"})
+	endpointstest.Rejected(s, structs.KindPrecondition, cluster.KeyringDelete,
+		&cluster.RootKeyRemoveRequest{KeyID: "root"})
 }
 
 // A read that waits ends with the identity of its caller, and with its right.
@@ -270,29 +273,33 @@ func TestReads_EndWithTheIdentity(t *testing.T) {
 			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1", Group: "g"},
 		}}
 	}
-	for name, end := range map[string]func(s *server){
-		"the servers stop the allocation": func(s *server) { s.LoseAlloc("a1") },
-		"the allocation has ended":        func(s *server) { s.EndAlloc("a1", "n1") },
-		"the policy gives less":           func(s *server) { must(s, access.PolicyPut, policy(`node { policy = "read" }`)) },
-		"the policy is deleted": func(s *server) {
-			must(s, access.PolicyDelete, &access.PolicyDeleteRequest{Name: "p"})
+	for name, end := range map[string]func(s *endpointstest.Server){
+		"the servers stop the allocation": func(s *endpointstest.Server) { s.LoseAlloc("a1") },
+		"the allocation has ended":        func(s *endpointstest.Server) { s.EndAlloc("a1", "n1") },
+		"the policy gives less": func(s *endpointstest.Server) {
+			endpointstest.Must(s, access.PolicyPut,
+				policy(`node { policy = "read" }`))
 		},
-		"another policy denies": func(s *server) {
+		"the policy is deleted": func(s *endpointstest.Server) {
+			endpointstest.Must(s, access.PolicyDelete, &access.PolicyDeleteRequest{Name: "p"})
+		},
+		"another policy denies": func(s *endpointstest.Server) {
 			p := policy(`namespace "default" { policy = "deny" }`)
 			p.Policy.Name = "q"
-			must(s, access.PolicyPut, p)
+			endpointstest.Must(s, access.PolicyPut, p)
 		},
-		"the key is removed": func(s *server) {
-			mustPropose(s, fsm.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: access.KeyEdDSA})
+		"the key is removed": func(s *endpointstest.Server) {
+			endpointstest.MustPropose(s, fsm.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: access.KeyEdDSA})
 		},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.Guard()
 		s.AddSigningKeys()
 		s.AddWorkload()
-		must(s, access.PolicyPut, policy(`namespace "default" { policy = "read" }`))
+		endpointstest.Must(s, access.PolicyPut, policy(`namespace "default" { policy = "read" }`))
 		options := structs.QueryOptions{AuthToken: s.TaskIdentity()}
-		options.MinIndex = must(s, structs.DeploymentList, &structs.QueryRequest{QueryOptions: options}).Index
+		options.MinIndex = endpointstest.Must(s, structs.DeploymentList,
+			&structs.QueryRequest{QueryOptions: options}).Index
 		options.MaxWait = 20 * time.Second
 		ended := make(chan error, 1)
 		go func() {

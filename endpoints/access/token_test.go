@@ -1,4 +1,4 @@
-package endpoints_test
+package access_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -17,13 +18,13 @@ import (
 )
 
 func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.DataDir = t.TempDir()
 	reset := filepath.Join(s.DataDir, "acl-bootstrap-reset")
 	s.Name = "server-1"
 	s.Guard()
 
-	first := must(s, access.Bootstrap, &access.BootstrapRequest{})
+	first := endpointstest.Must(s, access.Bootstrap, &access.BootstrapRequest{})
 	if first.Token.Type != access.TypeManagement || first.SecretID == "" {
 		t.Fatalf("got %+v, want a management token with its secret", first)
 	}
@@ -34,33 +35,33 @@ func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
 		t.Errorf("the first token may not list tokens: %v", err)
 	}
 
-	err = rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+	err = endpointstest.Rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
 	want := fmt.Sprintf("on server server-1, which leads, root writes %d into %s", first.Index, reset)
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
 	}
 	for _, text := range []string{"", "x", fmt.Sprint(first.Index + 1)} {
 		writeText(t, reset, text)
-		rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+		endpointstest.Rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
 	}
 
 	writeText(t, reset, fmt.Sprintf("%d\n", first.Index))
 	secret := "0f0e0d0c-0b0a-0908-0706-050403020100"
-	second := must(s, access.Bootstrap, &access.BootstrapRequest{Secret: secret})
+	second := endpointstest.Must(s, access.Bootstrap, &access.BootstrapRequest{Secret: secret})
 	if second.SecretID != secret || second.Token.AccessorID == first.Token.AccessorID {
 		t.Errorf("got %+v, want another token with the secret of the request", second)
 	}
 	if _, err := os.Stat(reset); !os.IsNotExist(err) {
 		t.Errorf("the file of the reset is still there: %v", err)
 	}
-	rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
-	rejected(s, structs.KindInvalid, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
+	endpointstest.Rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+	endpointstest.Rejected(s, structs.KindInvalid, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
 }
 
 // TestBootstrap_WorksInEveryMode: the server that leads may lack the acl block that others have.
 func TestBootstrap_WorksInEveryMode(t *testing.T) {
-	s := newServer(t)
-	first := must(s, access.Bootstrap, &access.BootstrapRequest{})
+	s := endpointstest.New(t)
+	first := endpointstest.Must(s, access.Bootstrap, &access.BootstrapRequest{})
 	if first.Token.Type != access.TypeManagement || first.SecretID == "" {
 		t.Errorf("got %+v, want a management token with its secret", first)
 	}
@@ -69,7 +70,7 @@ func TestBootstrap_WorksInEveryMode(t *testing.T) {
 // TestSetMode_LoosensOnlyWhatNoServerTightensAgain: root sets the mode over the operator socket. It needs a
 // token, and a mode that is not looser than the configuration of a server.
 func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.DataDir = t.TempDir()
 	s.Guard()
 	servers := []access.ServerMode{{Name: "s1", Mode: access.ModeOff}, {Name: "s2", Mode: access.ModeLog}}
@@ -89,7 +90,7 @@ func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
 	}
 
 	check("without a token", set(access.ModeEnforce), structs.KindPrecondition, "berth acl bootstrap")
-	must(s, access.Bootstrap, &access.BootstrapRequest{})
+	endpointstest.Must(s, access.Bootstrap, &access.BootstrapRequest{})
 	check("another word", set("none"), structs.KindInvalid, "off, log or enforce")
 	if err := set(access.ModeEnforce); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
 	if err := set(access.ModeLog); err != nil {
 		t.Fatal(err)
 	}
-	got := must(s, access.ModeGet, &access.ModeGetRequest{})
+	got := endpointstest.Must(s, access.ModeGet, &access.ModeGetRequest{})
 	if got.Mode != access.ModeLog {
 		t.Errorf("the mode is %s", got.Mode)
 	}
@@ -107,18 +108,18 @@ func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
 }
 
 func TestTokens_AreMadeAndChanged(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
-	must(s, access.PolicyPut, &access.PolicyPutRequest{
+	endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{
 		Policy: &access.Policy{Name: "read", Rules: `node { policy = "read" }`},
 	})
-	rejected(s, structs.KindInvalid, access.PolicyPut,
+	endpointstest.Rejected(s, structs.KindInvalid, access.PolicyPut,
 		&access.PolicyPutRequest{Policy: &access.Policy{Name: "bad", Rules: "node {}"}})
-	role := must(s, access.RolePut, &access.RolePutRequest{Role: &access.Role{
+	role := endpointstest.Must(s, access.RolePut, &access.RolePutRequest{Role: &access.Role{
 		Name: "ops", Policies: []*access.PolicyLink{{Name: "read"}},
 	}}).Role
 
-	made := must(s, access.TokenPut, &access.TokenPutRequest{
+	made := endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{Name: "duty", Type: access.TypeClient, Roles: []*access.Link{{Name: "ops"}}},
 		TTL:   time.Hour,
 	})
@@ -128,9 +129,9 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 		t.Fatalf("got %+v, want a token of the role that ends in an hour", made)
 	}
 	nodes := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: made.SecretID}}
-	must(s, structs.NodeList, nodes)
+	endpointstest.Must(s, structs.NodeList, nodes)
 
-	changed := must(s, access.TokenPut, &access.TokenPutRequest{
+	changed := endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{AccessorID: token.AccessorID, Name: "night", Policies: []string{"read"}},
 	})
 	if changed.SecretID != "" || changed.Token.Name != "night" || changed.Token.ExpireTime != token.ExpireTime {
@@ -140,13 +141,13 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 	if strings.Contains(log, made.SecretID) || !strings.Contains(log, token.AccessorID) {
 		t.Error("the log has the secret of a new token, or not the token")
 	}
-	own := must(s, access.TokenGet, &access.TokenGetRequest{QueryOptions: nodes.QueryOptions})
+	own := endpointstest.Must(s, access.TokenGet, &access.TokenGetRequest{QueryOptions: nodes.QueryOptions})
 	if own.Token.AccessorID != token.AccessorID {
 		t.Errorf("the token of the caller is %s, want %s", own.Token.AccessorID, token.AccessorID)
 	}
 
 	s.Clock = s.Clock.Add(time.Hour)
-	rejected(s, structs.KindDenied, structs.NodeList, nodes)
+	endpointstest.Rejected(s, structs.KindDenied, structs.NodeList, nodes)
 	for kind, req := range map[structs.Kind]*access.TokenPutRequest{
 		structs.KindNotFound: {Token: &access.Token{AccessorID: "gone", Policies: []string{"read"}}},
 		structs.KindPrecondition: {
@@ -157,25 +158,25 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 			TTL:   -1,
 		},
 	} {
-		rejected(s, kind, access.TokenPut, req)
+		endpointstest.Rejected(s, kind, access.TokenPut, req)
 	}
 }
 
 // A client token sees its own policies and roles in lists, and no others.
 func TestPolicies_AreShownToTheirTokens(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	secret := s.Token(`node { policy = "read" }`)
 	s.Token(`operator { policy = "read" }`)
 	q := structs.QueryOptions{AuthToken: secret}
-	policies := must(s, access.PolicyList, &structs.QueryRequest{QueryOptions: q}).Policies
+	policies := endpointstest.Must(s, access.PolicyList, &structs.QueryRequest{QueryOptions: q}).Policies
 	if len(policies) != 1 {
 		t.Fatalf("got %d policies, want the one of the token", len(policies))
 	}
-	must(s, access.PolicyGet, &access.NameRequest{Name: policies[0].Name, QueryOptions: q})
-	rejected(s, structs.KindDenied, access.PolicyGet,
+	endpointstest.Must(s, access.PolicyGet, &access.NameRequest{Name: policies[0].Name, QueryOptions: q})
+	endpointstest.Rejected(s, structs.KindDenied, access.PolicyGet,
 		&access.NameRequest{Name: "p2", QueryOptions: q})
-	all := must(s, access.PolicyList, &structs.QueryRequest{
+	all := endpointstest.Must(s, access.PolicyList, &structs.QueryRequest{
 		QueryOptions: structs.QueryOptions{AuthToken: s.ManagementToken()},
 	}).Policies
 	if len(all) != 2 {

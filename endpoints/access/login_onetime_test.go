@@ -1,4 +1,4 @@
-package endpoints_test
+package access_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -14,9 +15,9 @@ import (
 )
 
 func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
-	s := newLoginServer(t)
-	secret := s.server.ManagementToken()
-	made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
+	s := endpointstest.NewLoginServer(t)
+	secret := s.Server.ManagementToken()
+	made := endpointstest.Must(s.Server, access.OneTimeMake, &access.OneTimeMakeRequest{
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	}).OneTimeToken
 	if !made.ExpiresAt.Equal(s.Clock.Add(10 * time.Minute)) {
@@ -44,29 +45,30 @@ func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 	if n := given.Load(); n != 1 {
 		t.Errorf("the token was given %d times, want once", n)
 	}
-	rejected(s.server, structs.KindDenied, access.OneTimeExchange, exchange)
-	rejected(s.server, structs.KindInvalid, access.OneTimeExchange, &access.OneTimeExchangeRequest{})
+	endpointstest.Rejected(s.Server, structs.KindDenied, access.OneTimeExchange, exchange)
+	endpointstest.Rejected(s.Server, structs.KindInvalid, access.OneTimeExchange,
+		&access.OneTimeExchangeRequest{})
 }
 
 func TestOneTimeToken_EndsByTimeAndWithItsToken(t *testing.T) {
-	s := newLoginServer(t)
-	secret := s.server.ManagementToken()
+	s := endpointstest.NewLoginServer(t)
+	secret := s.Server.ManagementToken()
 	make := func() *access.OneTimeExchangeRequest {
-		made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
+		made := endpointstest.Must(s.Server, access.OneTimeMake, &access.OneTimeMakeRequest{
 			WriteOptions: structs.WriteOptions{AuthToken: secret},
 		}).OneTimeToken
 		return &access.OneTimeExchangeRequest{OneTimeSecretID: made.OneTimeSecretID}
 	}
 	late := make()
 	s.Clock = s.Clock.Add(10 * time.Minute)
-	rejected(s.server, structs.KindDenied, access.OneTimeExchange, late)
+	endpointstest.Rejected(s.Server, structs.KindDenied, access.OneTimeExchange, late)
 
 	orphan := make()
 	token := state.TokenBySecret(s.Store.Read(), secret)
-	must(s.server, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
-	rejected(s.server, structs.KindDenied, access.OneTimeExchange, orphan)
-	rejected(s.server, structs.KindDenied, access.OneTimeMake, &access.OneTimeMakeRequest{
+	endpointstest.Must(s.Server, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
+	endpointstest.Rejected(s.Server, structs.KindDenied, access.OneTimeExchange, orphan)
+	endpointstest.Rejected(s.Server, structs.KindDenied, access.OneTimeMake, &access.OneTimeMakeRequest{
 		WriteOptions: structs.WriteOptions{AuthToken: access.Anonymous},
 	})
-	rejected(s.server, structs.KindPrecondition, access.OneTimeMake, &access.OneTimeMakeRequest{})
+	endpointstest.Rejected(s.Server, structs.KindPrecondition, access.OneTimeMake, &access.OneTimeMakeRequest{})
 }
