@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/state/statetest"
+	"berth/structs"
 )
 
 // fixture is the shared one, with the functions that only the tests of this package need.
@@ -17,6 +18,8 @@ func newFixture(t rapid.TB) *fixture { return &fixture{statetest.New(t)} }
 func threeNodes(t testing.TB, attach bool) *fixture {
 	return &fixture{statetest.ThreeNodes(t, attach)}
 }
+
+func threeNodesWithDB(t testing.TB) *fixture { return &fixture{statetest.ThreeNodesWithDB(t)} }
 
 // restored returns a fixture whose state went back from that of w to a saved one.
 func (w *fixture) restored(saved []byte) *fixture { return &fixture{w.Restored(saved)} }
@@ -39,11 +42,24 @@ var (
 	anInstance      = statetest.Instance
 	attaching       = statetest.Attaching
 	attachingHalves = statetest.AttachingHalves
+	ofDriver        = statetest.OfDriver
 	aJob            = statetest.Job
 	aVolume         = statetest.Volume
 	aClaim          = statetest.Claim
-	creating        = statetest.Creating
 	denied          = statetest.Denied
 	wantKind        = statetest.WantKind
 	wantRejected    = statetest.WantRejected
+)
+
+const (
+	snw  = structs.CSISingleNodeWriter
+	mnr  = structs.CSIMultiNodeReader
+	mnsw = structs.CSIMultiNodeSingleWriter
+	mnmw = structs.CSIMultiNodeMultipleWriter
+
+	rd = structs.ClaimRead
+	wr = structs.ClaimWrite
+
+	waiting = structs.ClaimWaiting
+	granted = structs.ClaimGranted
 )

@@ -79,22 +79,6 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 	}
 }
 
-// threeNodesWithDB is threeNodes with the job "db", which asks for the volume "v".
-func threeNodesWithDB(t *testing.T) *fixture {
-	t.Helper()
-	w := threeNodes(t, false)
-	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
-		Name:           "data",
-		Type:           structs.VolumeTypeCSI,
-		Source:         "v",
-		AccessMode:     snw,
-		AttachmentMode: structs.CSIFileSystem,
-	}}
-	w.Job(j)
-	return w
-}
-
 func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	w := threeNodesWithDB(t)
 	w.Alloc("d1", "db", "n1")

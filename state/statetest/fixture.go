@@ -361,6 +361,22 @@ func ThreeNodes(t testing.TB, attach bool) *Fixture {
 	return w
 }
 
+// ThreeNodesWithDB is ThreeNodes with the job "db", which asks for the volume "v".
+func ThreeNodesWithDB(t testing.TB) *Fixture {
+	t.Helper()
+	w := ThreeNodes(t, false)
+	j := Job("db", structs.JobService)
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
+		Name:           "data",
+		Type:           structs.VolumeTypeCSI,
+		Source:         "v",
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	w.Job(j)
+	return w
+}
+
 // Save saves the state.
 func (w *Fixture) Save() []byte {
 	w.T.Helper()

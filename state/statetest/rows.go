@@ -48,6 +48,15 @@ func AttachingHalves(plugin string) []*structs.CSIPluginInstance {
 	)
 }
 
+// OfDriver returns a healthy report of both halves by a driver with this name.
+func OfDriver(provider string) []*structs.CSIPluginInstance {
+	halves := AttachingHalves("p")
+	for _, i := range halves {
+		i.Provider = provider
+	}
+	return halves
+}
+
 // Attaching makes the plugin of the reports one whose controller attaches.
 func Attaching(is ...*structs.CSIPluginInstance) []*structs.CSIPluginInstance {
 	for _, i := range is {

@@ -1,11 +1,10 @@
-package state_test
+package csi_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -352,15 +351,5 @@ func TestRecover_KeepsMarkedVolumes(t *testing.T) {
 	v := csi.Volume(w.restored(w.Save()).Store.Read(), "default", "v")
 	if v.DeleteAt != 0 || v.State != structs.VolumeReady || v.LastError == nil {
 		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
-	}
-}
-
-func TestTotals_CountMarkedVolumes(t *testing.T) {
-	w := newFixture(t)
-	w.MustPut(reclaimed(time.Hour))
-	w.mustDelete()
-	got := state.CountTotals(w.Store.Read()).Volumes
-	if got[state.VolumeMarked] != 1 || got[state.VolumeGrows] != 0 {
-		t.Errorf("got %v", got)
 	}
 }

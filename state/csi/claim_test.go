@@ -1,4 +1,4 @@
-package state_test
+package csi_test
 
 import (
 	"strings"
@@ -200,14 +200,14 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 func TestVolumeClaim_IsIdempotent(t *testing.T) {
 	w := threeNodes(t, false)
 	w.Claim(aClaim("v", "a1", wr, snw))
-	before := saved(t, w.Store)
+	before := w.Save()
 	tx := w.Store.Read()
 	w.Claim(aClaim("v", "a1", wr, snw))
 	got := csi.Claim(w.Store.Read(), "default", "v", "a1")
 	if got != csi.Claim(tx, "default", "v", "a1") {
 		t.Errorf("the row was put again: %+v", got)
 	}
-	if len(before) != len(saved(t, w.Store)) {
+	if len(before) != len(w.Save()) {
 		t.Error("rows were added")
 	}
 }

@@ -1,4 +1,4 @@
-package state_test
+package csi_test
 
 import (
 	"fmt"

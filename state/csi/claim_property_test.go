@@ -1,4 +1,4 @@
-package state_test
+package csi_test
 
 import (
 	"fmt"
@@ -292,7 +292,7 @@ func excludes(a, b *structs.CSIClaim) bool {
 func (m *randomCluster) checkFairness() {
 	tx := m.Store.Read()
 	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
-	for c := range state.Claims(tx, structs.AllNamespaces) {
+	for c := range schema.Claims.Scan(tx) {
 		now[c.Key()] = c
 	}
 	for _, c := range now {

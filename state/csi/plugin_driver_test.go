@@ -1,4 +1,4 @@
-package state_test
+package csi_test
 
 import (
 	"strings"
@@ -8,15 +8,6 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 )
-
-// ofDriver returns a healthy report of both halves by a driver with this name.
-func ofDriver(provider string) []*structs.CSIPluginInstance {
-	halves := attachingHalves("p")
-	for _, i := range halves {
-		i.Provider = provider
-	}
-	return halves
-}
 
 func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIPluginInstance {
 	for _, i := range halves {
