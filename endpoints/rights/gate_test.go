@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
 
 	"berth/acl"
 	"berth/endpoints/rights"
@@ -18,6 +19,8 @@ import (
 	"berth/structs/access"
 	"berth/structs/cluster"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture has a gate and a database with policies and tokens. The secret of a token is its accessor.
 type fixture struct {

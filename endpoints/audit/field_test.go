@@ -1,4 +1,4 @@
-package endpoints_test
+package audit_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/internal/opsocket"
 	"berth/structs"
 )
@@ -89,7 +90,7 @@ var quotedFields = strings.Fields(`
 func TestAudit_ShowsFewFields(t *testing.T) {
 	config := core.DefaultSettings()
 	config.VolumeTimeout = 1
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.Guard()
 	_, events := audited(t, s)
 	shown := map[string]bool{}

@@ -1,8 +1,9 @@
-package endpoints_test
+package rights_test
 
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -10,11 +11,11 @@ import (
 // The answer to a write shows the items of a variable to a caller that may read it, and otherwise at most
 // those that the request had.
 func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	items := access.VariableItems{"password": "hunter2"}
 	path := "app/db"
-	must(s, access.VariableApply, &access.VariableApplyRequest{
+	endpointstest.Must(s, access.VariableApply, &access.VariableApplyRequest{
 		Op: access.VariableSet, Path: path, Items: items,
 	})
 	s.Guard()
@@ -34,7 +35,7 @@ func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 	apply := func(secret string, req access.VariableApplyRequest) *access.VariableApplyResponse {
 		req.Path = path
 		req.WriteOptions = as(secret)
-		return must(s, access.VariableApply, &req)
+		return endpointstest.Must(s, access.VariableApply, &req)
 	}
 
 	for name, write := range map[string]func(secret string) *access.OpenVariable{
@@ -60,7 +61,7 @@ func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 			}).Variable
 		},
 		"a renewal of another lock": func(secret string) *access.OpenVariable {
-			return must(s, access.VariableRenew, &access.VariableRenewRequest{
+			return endpointstest.Must(s, access.VariableRenew, &access.VariableRenewRequest{
 				Path: path, LockID: "x", WriteOptions: as(secret),
 			}).Conflict
 		},

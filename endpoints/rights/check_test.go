@@ -1,8 +1,9 @@
-package endpoints_test
+package rights_test
 
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -11,7 +12,7 @@ import (
 // The namespace of the allocation decides about the routes of agents, and not the one that a request names. A
 // command in a task without a sandbox needs more.
 func TestCheck_AsksAboutTheAllocation(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z1")
 	s.AddAlloc("boxed", "n1")
 	s.AddAlloc("raw", "n1", func(g *structs.TaskGroup) {

@@ -1,4 +1,4 @@
-package endpoints_test
+package audit_test
 
 import (
 	"bytes"

@@ -1,10 +1,11 @@
-package endpoints_test
+package rights_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -13,16 +14,17 @@ import (
 // TestLists_ShowWhatTheirCallersMaySee has rows in two namespaces. Each list of all namespaces, and each
 // search, shows a caller the rows of its own.
 func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z1")
 	for _, ns := range []string{"ours", "theirs"} {
-		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
-		job := testJob("job-" + ns)
+		endpointstest.Must(s, cluster.NamespaceApply,
+			&cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
+		job := endpointstest.Job("job-" + ns)
 		job.Namespace = ns
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-		v := readyVolume("volume-" + ns)
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		v := endpointstest.ReadyVolume("volume-" + ns)
 		v.Namespace = ns
-		must(s, structs.CSIVolumeRegister, registerRequest(v))
+		endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	}
 	s.Guard()
 	secret := s.Token(`namespace "ours" { policy = "read" }`)
@@ -30,14 +32,14 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 
 	for name, shown := range map[string]func(q structs.QueryOptions) []string{
 		"jobs": func(q structs.QueryOptions) (ids []string) {
-			for _, j := range must(s, structs.JobList, &structs.QueryRequest{QueryOptions: q}).Jobs {
+			for _, j := range endpointstest.Must(s, structs.JobList, &structs.QueryRequest{QueryOptions: q}).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids
 		},
 		"states of jobs": func(q structs.QueryOptions) (ids []string) {
 			req := &structs.JobStatusesRequest{QueryOptions: q}
-			for _, j := range must(s, structs.JobStatuses, req).Jobs {
+			for _, j := range endpointstest.Must(s, structs.JobStatuses, req).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids
@@ -46,31 +48,34 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 			req := &structs.JobStatusesRequest{QueryOptions: q, Jobs: []structs.JobName{
 				{ID: "job-ours", Namespace: "ours"}, {ID: "job-theirs", Namespace: "theirs"},
 			}}
-			for _, j := range must(s, structs.JobStatuses, req).Jobs {
+			for _, j := range endpointstest.Must(s, structs.JobStatuses, req).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids
 		},
 		"evaluations": func(q structs.QueryOptions) (ids []string) {
-			for _, e := range must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: q}).Evaluations {
+			for _, e := range endpointstest.Must(s, structs.EvalList,
+				&structs.EvalListRequest{QueryOptions: q}).Evaluations {
 				ids = append(ids, e.JobID)
 			}
 			return ids
 		},
 		"volumes": func(q structs.QueryOptions) (ids []string) {
-			for _, v := range must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
+			for _, v := range endpointstest.Must(s, structs.CSIVolumeList,
+				&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
 				ids = append(ids, v.ID)
 			}
 			return ids
 		},
 		"namespaces": func(q structs.QueryOptions) (ids []string) {
-			for _, n := range must(s, cluster.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+			for _, n := range endpointstest.Must(s, cluster.NamespaceList,
+				&structs.QueryRequest{QueryOptions: q}).Namespaces {
 				ids = append(ids, n.Name)
 			}
 			return ids
 		},
 		"a search by prefix": func(q structs.QueryOptions) (ids []string) {
-			found := must(s, structs.SearchPrefix, &structs.SearchRequest{QueryOptions: q}).Matches
+			found := endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{QueryOptions: q}).Matches
 			for _, of := range found {
 				ids = append(ids, of...)
 			}
@@ -78,7 +83,7 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 		},
 		"a search by a part": func(q structs.QueryOptions) (ids []string) {
 			req := &structs.FuzzySearchRequest{Text: "rs", QueryOptions: q}
-			for _, of := range must(s, structs.SearchFuzzy, req).Matches {
+			for _, of := range endpointstest.Must(s, structs.SearchFuzzy, req).Matches {
 				for _, m := range of {
 					ids = append(ids, m.ID+strings.Join(m.Scope, " "))
 				}
@@ -100,14 +105,14 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 	}
 
 	// The instances of a service are a list as well: a right in one namespace is enough to ask for all.
-	must(s, structs.ServiceGet, &structs.ServiceGetRequest{ServiceName: "web", QueryOptions: all})
-	count := must(s, structs.EvalCount, &structs.EvalListRequest{QueryOptions: all}).Count
-	evals := must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: all}).Evaluations
+	endpointstest.Must(s, structs.ServiceGet, &structs.ServiceGetRequest{ServiceName: "web", QueryOptions: all})
+	count := endpointstest.Must(s, structs.EvalCount, &structs.EvalListRequest{QueryOptions: all}).Count
+	evals := endpointstest.Must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: all}).Evaluations
 	if count != len(evals) {
 		t.Errorf("the count of evaluations is %d, and the list has %d", count, len(evals))
 	}
 	nodes := &structs.SearchRequest{Context: "nodes", QueryOptions: all}
-	found := must(s, structs.SearchPrefix, nodes).Matches
+	found := endpointstest.Must(s, structs.SearchPrefix, nodes).Matches
 	if slices.Contains(found["nodes"], "n1") {
 		t.Error("a search shows nodes to a caller that may not read them")
 	}

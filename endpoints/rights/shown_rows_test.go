@@ -1,10 +1,11 @@
-package endpoints_test
+package rights_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -12,7 +13,7 @@ import (
 
 // The rules of volumes decide about the claims in lists, as they do about the volumes.
 func TestClaimLists_ShowClaimsOfReadableVolumes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z1")
 	for _, id := range []string{"open", "sealed"} {
 		s.AddVolume(id)
@@ -28,27 +29,29 @@ node { policy = "read" }`)
 
 	for name, shown := range map[string]func(q structs.QueryOptions) []string{
 		"volumes": func(q structs.QueryOptions) (ids []string) {
-			for _, v := range must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
+			for _, v := range endpointstest.Must(s, structs.CSIVolumeList,
+				&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
 				ids = append(ids, v.ID)
 			}
 			return ids
 		},
 		"claims": func(q structs.QueryOptions) (ids []string) {
-			for _, c := range must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{QueryOptions: q}).Claims {
+			for _, c := range endpointstest.Must(s, structs.CSIClaimList,
+				&structs.CSIClaimListRequest{QueryOptions: q}).Claims {
 				ids = append(ids, c.VolumeID)
 			}
 			return ids
 		},
 		"claims of a node": func(q structs.QueryOptions) (ids []string) {
 			req := &structs.CSIClaimListRequest{NodeID: "n1", QueryOptions: q}
-			for _, c := range must(s, structs.CSIClaimList, req).Claims {
+			for _, c := range endpointstest.Must(s, structs.CSIClaimList, req).Claims {
 				ids = append(ids, c.VolumeID)
 			}
 			return ids
 		},
 		"claims with causes": func(q structs.QueryOptions) (ids []string) {
 			req := &structs.VolumeClaimListRequest{QueryOptions: q}
-			for _, c := range must(s, structs.VolumeClaimList, req).Claims {
+			for _, c := range endpointstest.Must(s, structs.VolumeClaimList, req).Claims {
 				ids = append(ids, c.VolumeID)
 			}
 			return ids
@@ -68,13 +71,13 @@ node { policy = "read" }`)
 
 // An answer about a node or a plugin has the allocations of namespaces in which its caller may read jobs.
 func TestAnswers_LeaveOutTheAllocationsOfOthers(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z1")
 	s.AddVolume("v")
 	s.AddAlloc("plugin", "n1", func(g *structs.TaskGroup) {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: "monolith"}
 	})
-	must(s, structs.NodeDrain, &structs.NodeDrainRequest{
+	endpointstest.Must(s, structs.NodeDrain, &structs.NodeDrainRequest{
 		NodeID:    "n1",
 		DrainSpec: &structs.DrainSpec{Deadline: time.Hour},
 	})
@@ -89,13 +92,15 @@ plugin { policy = "read" }
 	for name, count := range map[string]func(q structs.QueryOptions) int{
 		"a plugin": func(q structs.QueryOptions) int {
 			req := &structs.CSIPluginGetRequest{ID: "pl", QueryOptions: q}
-			return len(must(s, structs.CSIPluginGet, req).Plugin.Allocations)
+			return len(endpointstest.Must(s, structs.CSIPluginGet, req).Plugin.Allocations)
 		},
 		"the drain of a node": func(q structs.QueryOptions) int {
-			return len(must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Waits)
+			return len(endpointstest.Must(s, structs.NodeDrainStatus,
+				&structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Waits)
 		},
 		"the allocations of a node": func(q structs.QueryOptions) int {
-			return len(must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Allocs)
+			return len(endpointstest.Must(s, structs.NodeAllocs,
+				&structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Allocs)
 		},
 	} {
 		if shown := count(own); shown == 0 {
@@ -109,21 +114,23 @@ plugin { policy = "read" }
 
 // Searches and the lists about pools show what a rule of its own gives: of a path, of a pool, of plugins.
 func TestSearches_ShowWhatTheirCallersCouldList(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "z1")
 	for _, name := range []string{"shared-a", "shared-b"} {
-		must(s, access.VariableApply, &access.VariableApplyRequest{
+		endpointstest.Must(s, access.VariableApply, &access.VariableApplyRequest{
 			Op: access.VariableSet, Path: name, Items: access.VariableItems{"a": "b"},
 		})
-		must(s, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: name}})
+		endpointstest.Must(s, cluster.NodePoolApply,
+			&cluster.NodePoolApplyRequest{Pool: &cluster.NodePool{Name: name}})
 	}
 	for _, ns := range []string{"ours", "theirs"} {
-		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
-		job := testJob("job-" + ns)
+		endpointstest.Must(s, cluster.NamespaceApply,
+			&cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: ns}})
+		job := endpointstest.Job("job-" + ns)
 		job.Namespace = ns
 		job.NodePool = "shared-a"
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
 	s.Guard()
 	token := s.Token
@@ -146,7 +153,7 @@ plugin { policy = "list" }`)
 		{structs.SearchPlugins, "p", []string{"pl"}},
 	} {
 		search := func(secret string) []string {
-			return must(s, structs.SearchPrefix, &structs.SearchRequest{
+			return endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{
 				Context: c.context, QueryOptions: structs.QueryOptions{Prefix: c.prefix, AuthToken: secret},
 			}).Matches[c.context]
 		}
@@ -158,13 +165,13 @@ plugin { policy = "list" }`)
 		}
 	}
 
-	pools := must(s, cluster.NodePoolList, &structs.QueryRequest{
+	pools := endpointstest.Must(s, cluster.NodePoolList, &structs.QueryRequest{
 		QueryOptions: structs.QueryOptions{AuthToken: own},
 	}).Pools
 	if len(pools) != 1 || pools[0].Name != "shared-a" {
 		t.Errorf("the list of pools has %d, want shared-a alone", len(pools))
 	}
-	jobs := must(s, cluster.NodePoolJobs, &cluster.NodePoolGetRequest{
+	jobs := endpointstest.Must(s, cluster.NodePoolJobs, &cluster.NodePoolGetRequest{
 		Name: "shared-a", QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: own},
 	}).Jobs
 	if len(jobs) != 1 || jobs[0].ID != "job-ours" {

@@ -1,8 +1,9 @@
-package endpoints_test
+package rights_test
 
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/agenttest"
 	"berth/rpc"
@@ -14,7 +15,7 @@ import (
 // The secrets of a volume come with its claim, and a claim keeps others from the volume.
 func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 	const writer, reader = structs.CSIMultiNodeMultipleWriter, structs.CSIMultiNodeReader
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	s.AddVolume("w")
@@ -43,12 +44,12 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 		"one of each":              {"each", "v[0]", structs.ClaimWrite, writer, true},
 		"the one of another":       {"each", "v[1]", structs.ClaimWrite, writer, false},
 	} {
-		claim := testClaim(c.volume, c.alloc)
+		claim := endpointstest.Claim(c.volume, c.alloc)
 		claim.Mode = c.mode
 		claim.AccessMode = c.access
 		req := &structs.CSIVolumeClaimRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Claims:   []*structs.CSIClaim{claim},
 		}
 		// A claim that the job asks for may still be one that the volume does not offer.
@@ -95,14 +96,14 @@ func readsOnly(g *structs.TaskGroup) {
 
 // The servers send the secrets of volumes with their calls to a plugin.
 func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Roles = true
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("plain", "n1")
-	s.AddAlloc("both", "n1", runsPlugin(structs.CSIPluginMonolith))
-	s.AddAlloc("half", "n1", runsPlugin(structs.CSIPluginNode))
-	s.AddAlloc("other", "n2", runsPlugin(structs.CSIPluginMonolith))
+	s.AddAlloc("both", "n1", endpointstest.RunsPlugin(structs.CSIPluginMonolith))
+	s.AddAlloc("half", "n1", endpointstest.RunsPlugin(structs.CSIPluginNode))
+	s.AddAlloc("other", "n2", endpointstest.RunsPlugin(structs.CSIPluginMonolith))
 	for name, c := range map[string]struct {
 		alloc, plugin string
 		kind          structs.CSIKind
@@ -126,9 +127,9 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 			return csi.Instance(s.Store.Read(), c.plugin, c.kind, "n1") != nil
 		}
 		report := func(list ...*structs.CSIPluginInstance) {
-			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 				NodeID:   "n1",
-				SecretID: secretOf("n1"),
+				SecretID: endpointstest.SecretOf("n1"),
 				Upserts:  list,
 				Full:     true,
 			})
@@ -139,9 +140,9 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 		}
 
 		report()
-		again := testRegistration("n1")
+		again := endpointstest.Registration("n1")
 		again.CSI = []*structs.CSIPluginInstance{instance}
-		must(s, structs.NodeRegister, again)
+		endpointstest.Must(s, structs.NodeRegister, again)
 		if has() != c.runs {
 			t.Errorf("%s: registered %t, want %t", name, has(), c.runs)
 		}
@@ -156,14 +157,14 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 	}
 	change := &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	}
 	for _, alloc := range []string{"both", "gone"} {
 		row = row.Copy()
 		row.AllocID = alloc
 		change.Upserts = []*structs.CSIPluginInstance{row}
 		own := *change
-		must(s, structs.NodeUpdateCSI, &own)
+		endpointstest.Must(s, structs.NodeUpdateCSI, &own)
 		has := csi.Instance(s.Store.Read(), "pl", row.Kind, "n1") != nil
 		if has != (alloc == "both") {
 			t.Errorf("of allocation %s: reported %t", alloc, has)
@@ -173,7 +174,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 
 // An allocation comes with its job: its environment, its templates, the places of its artifacts.
 func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for _, node := range []string{"n1", "n2", "n3"} {
 		s.AddNode(node, "a")
 	}
@@ -190,7 +191,7 @@ func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
 			t.Errorf("node %s reads an allocation of n1: %v", node, err)
 		}
 	}
-	s.follow("x", "c", "n3")
+	follow(s, "x", "c", "n3")
 	if err := get("x", "n3"); err != nil {
 		t.Errorf("the node of c, which waits for the end of x: %v", err)
 	}
@@ -205,16 +206,16 @@ func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
 }
 
 // follow places an allocation of a job of its own that waits for the end of another job's.
-func (s *server) follow(old, id, node string) {
+func follow(s *endpointstest.Server, old, id, node string) {
 	s.T.Helper()
-	job := testJob("job-" + id)
+	job := endpointstest.Job("job-" + id)
 	job.Namespace = "default"
 	job.TaskGroups[0].Volumes = nil
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), "default", job.ID)
-	e := evalOf(stored, structs.TriggerJobRegister, 1)
+	e := endpointstest.EvalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: stored.JobModifyIndex,
 		Place: []*structs.Allocation{{

@@ -1,9 +1,10 @@
-package endpoints_test
+package rights_test
 
 import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -11,26 +12,26 @@ import (
 
 // A read that waits ends when its caller loses the right, however the right ends.
 func TestReads_EndWithTheRight(t *testing.T) {
-	for name, end := range map[string]func(s *server, token *access.Token){
-		"the token is deleted": func(s *server, token *access.Token) {
-			must(s, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
+	for name, end := range map[string]func(s *endpointstest.Server, token *access.Token){
+		"the token is deleted": func(s *endpointstest.Server, token *access.Token) {
+			endpointstest.Must(s, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
 		},
-		"the policy is deleted": func(s *server, token *access.Token) {
-			must(s, access.PolicyDelete, &access.PolicyDeleteRequest{Name: token.Policies[0]})
+		"the policy is deleted": func(s *endpointstest.Server, token *access.Token) {
+			endpointstest.Must(s, access.PolicyDelete, &access.PolicyDeleteRequest{Name: token.Policies[0]})
 		},
-		"the policy gives less": func(s *server, token *access.Token) {
-			must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+		"the policy gives less": func(s *endpointstest.Server, token *access.Token) {
+			endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 				Name: token.Policies[0], Rules: `node { policy = "read" }`,
 			}})
 		},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.Guard()
 		secret := s.Token(`namespace "default" { policy = "read" }`)
-		token := must(s, access.TokenGet, &access.TokenGetRequest{
+		token := endpointstest.Must(s, access.TokenGet, &access.TokenGetRequest{
 			QueryOptions: structs.QueryOptions{AuthToken: secret},
 		}).Token
-		index := must(s, structs.JobList, &structs.QueryRequest{
+		index := endpointstest.Must(s, structs.JobList, &structs.QueryRequest{
 			QueryOptions: structs.QueryOptions{AuthToken: secret},
 		}).Index
 

@@ -1,4 +1,4 @@
-package endpoints_test
+package audit_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
 
 	"berth/endpoints"
 	"berth/endpoints/endpointstest"
@@ -24,9 +25,11 @@ import (
 	"berth/structs/storage"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // audited makes a server that asks for tokens write an audit log. It returns the file of the log, and a
 // function that returns and forgets its events.
-func audited(t *testing.T, s *server) (path string, events func() []auditlog.Event) {
+func audited(t *testing.T, s *endpointstest.Server) (path string, events func() []auditlog.Event) {
 	t.Helper()
 	log, path := openAudit(t)
 	d := s.Deps
@@ -83,7 +86,7 @@ func stages(all []auditlog.Event) string {
 }
 
 func TestAudit_HasBothStagesOfAChange(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	token := s.Token
 	secret := token(`namespace "team" { policy = "write" }`)
@@ -135,7 +138,7 @@ func TestAudit_HasBothStagesOfAChange(t *testing.T) {
 // TestAudit_EachChangeNamesItsObject sends an invalid request of each method. The events of a change name
 // something, or the method is about the whole cluster.
 func TestAudit_EachChangeNamesItsObject(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	_, events := audited(t, s)
 	s.Raft.Fail(structs.Unavailablef("nothing is proposed"))
 	whole := map[string]bool{
@@ -224,7 +227,7 @@ func fillNames(req any) {
 }
 
 func TestAudit_HasDeniedCalls(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	token := s.Token
 	nothing := token(`namespace "nowhere" { policy = "read" }`)
@@ -281,14 +284,14 @@ func TestAudit_HasDeniedCalls(t *testing.T) {
 		}
 	}
 
-	must(s, cluster.StatusPing, &structs.QueryRequest{})
+	endpointstest.Must(s, cluster.StatusPing, &structs.QueryRequest{})
 	if got := stages(events()); got != "" {
 		t.Errorf("a read that succeeds has the events %s", got)
 	}
 }
 
 func TestAudit_MarksForcedActions(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	_, events := audited(t, s)
@@ -325,7 +328,7 @@ func TestAudit_MarksForcedActions(t *testing.T) {
 }
 
 func TestAudit_HasTheRowsBeforeAndAfter(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	_, events := audited(t, s)
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
@@ -350,7 +353,7 @@ func TestAudit_HasTheRowsBeforeAndAfter(t *testing.T) {
 		t.Errorf("got %v", after)
 	}
 
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 	all = events()
 	if len(all[1].Before) != 1 || len(all[1].After) != 0 {
 		t.Errorf("got %+v", all[1])
@@ -359,14 +362,14 @@ func TestAudit_HasTheRowsBeforeAndAfter(t *testing.T) {
 
 // TestAudit_HasNoSecret sends the methods that get secrets, with values that nothing else has.
 func TestAudit_HasNoSecret(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	secret := s.ManagementToken()
 	path, _ := audited(t, s)
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.RPC.Close)
 	options := structs.WriteOptions{AuthToken: secret}
-	made := must(s, access.TokenPut, &access.TokenPutRequest{
+	made := endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{Type: access.TypeManagement, Name: "new"}, WriteOptions: options,
 	})
 	_, _ = rpc.Call(t.Context(), s.RPC, access.VariableApply, &access.VariableApplyRequest{
@@ -400,7 +403,7 @@ func TestAudit_HasNoSecret(t *testing.T) {
 
 // TestAudit_AFailedSinkStopsTheChangeAlone takes the directory of an enforced sink away.
 func TestAudit_AFailedSinkStopsTheChangeAlone(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	path, _ := audited(t, s)
@@ -415,7 +418,7 @@ func TestAudit_AFailedSinkStopsTheChangeAlone(t *testing.T) {
 	}
 	entries := s.Raft.Len()
 	req := &structs.CSIVolumeDeregisterRequest{ID: "v"}
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDeregister, req)
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDeregister, req)
 	if !strings.Contains(err.Error(), `sink "audit" is enforced and fails`) || s.Raft.Len() != entries {
 		t.Errorf("got %v, and an entry: %t", err, s.Raft.Len() != entries)
 	}
@@ -424,11 +427,11 @@ func TestAudit_AFailedSinkStopsTheChangeAlone(t *testing.T) {
 
 // TestAudit_TheOriginIsInNoLogEntry registers a volume with an origin.
 func TestAudit_TheOriginIsInNoLogEntry(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	req := endpointstest.RegisterRequest(endpointstest.ReadyVolume("v"))
 	req.Origin = &structs.Origin{Remote: "canary-remote"}
-	must(s, structs.CSIVolumeRegister, req)
+	endpointstest.Must(s, structs.CSIVolumeRegister, req)
 	if strings.Contains(s.Raft.Text(), "canary-remote") {
 		t.Error("an entry of the log has the origin of its request")
 	}

@@ -1,4 +1,4 @@
-package endpoints_test
+package audit_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/endpoints/audit"
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/internal/auditlog"
@@ -36,7 +37,7 @@ var anEntry = &admission.RulePutRequest{Rule: &admission.Rule{
 
 // TestAudit_AFreeCallHasItsFirstLineBeforeItsFirstEntry proposes twice, once and never.
 func TestAudit_AFreeCallHasItsFirstLineBeforeItsFirstEntry(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	log, path := openAudit(t)
 	r := audit.Recorder{Log: log, Store: s.Store}
 	propose := func(ctx context.Context) error {
@@ -62,7 +63,7 @@ func TestAudit_AFreeCallHasItsFirstLineBeforeItsFirstEntry(t *testing.T) {
 
 // TestAudit_AFreeCallCannotHideThatItsLineIsMissing has a handler that forgets the error of its proposal.
 func TestAudit_AFreeCallCannotHideThatItsLineIsMissing(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	c := auditlog.Config{Enabled: true, Sinks: []*auditlog.Sink{{Name: "out", Type: auditlog.TypeStdout}}}
 	c.Finish(t.TempDir())
 	log, err := auditlog.Open(c, auditlog.Deps{Logger: s.Logger, Stdout: failing{}})
@@ -82,7 +83,7 @@ func TestAudit_AFreeCallCannotHideThatItsLineIsMissing(t *testing.T) {
 
 // TestAudit_NamesTheObjectsOfARequestAndItsAnswer has requests and answers of all forms.
 func TestAudit_NamesTheObjectsOfARequestAndItsAnswer(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	log, path := openAudit(t)
@@ -127,11 +128,11 @@ func TestAudit_NamesTheObjectsOfARequestAndItsAnswer(t *testing.T) {
 
 // TestAudit_NamesTheNamespacesThatRowsTell has requests that name a row by its ID alone.
 func TestAudit_NamesTheNamespacesThatRowsTell(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	job := state.Job(s.Store.Read(), "default", "job-a1")
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "e", JobID: job.ID, Status: structs.EvalComplete},
 		JobModifyIndex: job.JobModifyIndex,
 		Deployment: &structs.Deployment{
@@ -161,7 +162,7 @@ func TestAudit_NamesTheNamespacesThatRowsTell(t *testing.T) {
 
 // TestAudit_NamesTheMachineOfACall has calls over connections with and without certificates.
 func TestAudit_NamesTheMachineOfACall(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	log, path := openAudit(t)
 	r := audit.Recorder{Log: log, Store: s.Store}
 	as := func(role pki.Role) context.Context {

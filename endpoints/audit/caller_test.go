@@ -1,4 +1,4 @@
-package endpoints_test
+package audit_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/audit"
+	"berth/endpoints/endpointstest"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -21,12 +22,12 @@ import (
 
 // TestAudit_NamesTheWorkload writes and reads with the identity of a task.
 func TestAudit_NamesTheWorkload(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddWorkload()
 	s.Guard()
 	token := s.TaskIdentity()
-	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+	endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 		Name: "web", Rules: `namespace "default" { policy = "write" }`,
 		JobACL: &access.JobACL{Namespace: "default", JobID: "job-a1"},
 	}})
@@ -39,7 +40,7 @@ func TestAudit_NamesTheWorkload(t *testing.T) {
 	denied := &access.VariableGetRequest{Path: "other"}
 	denied.Namespace = "elsewhere"
 	denied.AuthToken = token
-	rejected(s, structs.KindDenied, access.VariableGet, denied)
+	endpointstest.Rejected(s, structs.KindDenied, access.VariableGet, denied)
 
 	all := events()
 	if len(all) != 3 || all[2].Kind != auditlog.KindDenied {
@@ -81,26 +82,28 @@ func rowsOf(t *testing.T, rows []any) string {
 func TestAudit_HasTheClaimsBeforeAndAfter(t *testing.T) {
 	const own = "claim v a1 n1 write"
 	for name, c := range map[string]struct {
-		do            func(s *server)
+		do            func(s *endpointstest.Server)
 		before, after string
 	}{
-		"a detach": {func(s *server) {
-			must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+		"a detach": {func(s *endpointstest.Server) {
+			endpointstest.Must(s, structs.CSIVolumeDetach,
+				&structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 		}, "volume v; " + own, "volume v"},
-		"a detach that fails": {func(s *server) {
-			rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach,
+		"a detach that fails": {func(s *endpointstest.Server) {
+			endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach,
 				&structs.CSIVolumeDetachRequest{VolumeID: "w", NodeID: "n1"})
 		}, "volume w; claim w a2 n1 write", "volume w; claim w a2 n1 write"},
-		"a release": {func(s *server) {
-			must(s, structs.VolumeClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "v", AllocID: "a1"})
+		"a release": {func(s *endpointstest.Server) {
+			endpointstest.Must(s, structs.VolumeClaimRelease,
+				&structs.VolumeClaimReleaseRequest{VolumeID: "v", AllocID: "a1"})
 		}, "volume v; " + own, "volume v"},
-		"a lost node": {func(s *server) {
+		"a lost node": {func(s *endpointstest.Server) {
 			s.OverSocket = true
 			s.SetNodeDown("n1")
-			must(s, cluster.NodeConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", Why: "it burns"})
+			endpointstest.Must(s, cluster.NodeConfirmLost, &cluster.NodeFenceRequest{NodeID: "n1", Why: "it burns"})
 		}, own + "; claim w a2 n1 write", ""},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
 		s.AddNode("n2", "a")
 		s.AddVolume("v")
@@ -139,9 +142,9 @@ func TestAudit_HasTheClaimsBeforeAndAfter(t *testing.T) {
 
 // TestAudit_HasEachPartOfARequest sends events of requests to a recorder. Both lines of a change have them.
 func TestAudit_HasEachPartOfARequest(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
-	made := must(s, access.TokenPut, &access.TokenPutRequest{
+	made := endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{Type: access.TypeManagement, Name: "ann\n"},
 	})
 	log, path := openAudit(t)
@@ -198,7 +201,7 @@ func TestAudit_HasEachPartOfARequest(t *testing.T) {
 
 // TestAudit_BoundsAnEvent deregisters very many nodes, with an error that is very long.
 func TestAudit_BoundsAnEvent(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	log, path := openAudit(t)
 	r := audit.Recorder{Log: log, Store: s.Store}
 	req := &structs.NodeDeregisterRequest{}
@@ -221,7 +224,7 @@ func TestAudit_BoundsAnEvent(t *testing.T) {
 
 // TestAudit_BoundsTheRows detaches a volume of very many allocations.
 func TestAudit_BoundsTheRows(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	for _, id := range s.AddAllocs("a", "n1", 20) {

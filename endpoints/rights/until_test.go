@@ -1,4 +1,4 @@
-package endpoints_test
+package rights_test
 
 import (
 	"testing"
@@ -7,18 +7,18 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
 )
 
-// guardNow is guard with the clock of the test, which runs on while the test waits.
-func guardNow(t *testing.T, onlyLog bool) (s *server, token func(rules string) (secret string)) {
-	s = newServer(t)
+// guardNow makes a server that asks for tokens by the clock of the test, which runs on while the test waits.
+func guardNow(t *testing.T, onlyLog bool) (s *endpointstest.Server, token func(rules string) string) {
+	s = endpointstest.New(t)
 	s.Clock = time.Now()
 	s.Guard()
-	token = s.Token
 	mode := access.ModeEnforce
 	if onlyLog {
 		mode = access.ModeLog
@@ -26,14 +26,14 @@ func guardNow(t *testing.T, onlyLog bool) (s *server, token func(rules string) (
 	s.Gate = rights.NewGate(rights.Config{
 		Mode: mode, Now: time.Now, Logger: hclog.NewNullLogger(),
 	})
-	return s, token
+	return s, s.Token
 }
 
 // rejectedAtOnce is the time of a read that did not begin to wait.
 const rejectedAtOnce = -1
 
 // await waits for a change of the deployments, which do not change, and returns the error and the time.
-func await(s *server, o structs.QueryOptions) (took time.Duration, err error) {
+func await(s *endpointstest.Server, o structs.QueryOptions) (took time.Duration, err error) {
 	read := func() (*structs.DeploymentListResponse, error) {
 		return rpc.Call(s.CallContext(), s.RPC, structs.DeploymentList, &structs.QueryRequest{QueryOptions: o})
 	}
@@ -51,22 +51,22 @@ func await(s *server, o structs.QueryOptions) (took time.Duration, err error) {
 // A read that waits ends when its token ends by time, also where no leader deletes the row of the token.
 func TestReads_EndAtTheEndOfTheToken(t *testing.T) {
 	const readsJobs = `namespace "default" { policy = "read" }`
-	for name, secret := range map[string]func(s *server) string{
-		"a token": func(s *server) string {
-			must(s, access.PolicyPut, &access.PolicyPutRequest{
+	for name, secret := range map[string]func(s *endpointstest.Server) string{
+		"a token": func(s *endpointstest.Server) string {
+			endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{
 				Policy: &access.Policy{Name: "p", Rules: readsJobs},
 			})
-			return must(s, access.TokenPut, &access.TokenPutRequest{Token: &access.Token{
+			return endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{Token: &access.Token{
 				Type:     access.TypeClient,
 				Policies: []string{"p"},
 				// An identity is taken for a minute after its end, for the clocks of others.
 				ExpireTime: s.Clock.Add(time.Hour + time.Minute).UnixNano(),
 			}}).SecretID
 		},
-		"an identity": func(s *server) string {
+		"an identity": func(s *endpointstest.Server) string {
 			s.AddSigningKeys()
 			addWorkloadFor(s, time.Hour)
-			must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+			endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 				Name: "p", Rules: readsJobs, JobACL: &access.JobACL{JobID: "job-a1"},
 			}})
 			return s.TaskIdentity()
@@ -91,7 +91,7 @@ func TestReads_EndAtTheEndOfTheToken(t *testing.T) {
 }
 
 // addWorkloadFor places the allocation a1, whose task has the default identity with a time to live.
-func addWorkloadFor(s *server, ttl time.Duration) {
+func addWorkloadFor(s *endpointstest.Server, ttl time.Duration) {
 	s.AddNode("n1", "z")
 	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
 		g.Tasks[0].Identity = &structs.WorkloadIdentity{
@@ -106,7 +106,7 @@ func TestReads_LastWithAnIdentityWithoutAnEnd(t *testing.T) {
 		s, _ := guardNow(t, false)
 		s.AddSigningKeys()
 		addWorkloadFor(s, 0)
-		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+		endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 			Name: "p", Rules: `namespace "default" { policy = "read" }`, JobACL: &access.JobACL{JobID: "job-a1"},
 		}})
 		o := structs.QueryOptions{AuthToken: s.TaskIdentity()}
@@ -128,7 +128,7 @@ func TestReads_LastWithAnIdentityWithoutAnEnd(t *testing.T) {
 func TestReads_EndWithTheContactToALeader(t *testing.T) {
 	const cut = 10 * time.Second // before the read
 	for name, c := range map[string]struct {
-		change  func(s *server, o *structs.QueryOptions)
+		change  func(s *endpointstest.Server, o *structs.QueryOptions)
 		onlyLog bool
 		silence time.Duration // when the read begins
 		took    time.Duration
@@ -136,23 +136,23 @@ func TestReads_EndWithTheContactToALeader(t *testing.T) {
 		"it is cut off":  {silence: cut, took: rights.MaxSilence - cut},
 		"it was cut off": {silence: rights.MaxSilence, took: rejectedAtOnce},
 		"an anonymous caller": {silence: cut, took: rights.MaxSilence - cut,
-			change: func(_ *server, o *structs.QueryOptions) { o.AuthToken = access.Anonymous }},
+			change: func(_ *endpointstest.Server, o *structs.QueryOptions) { o.AuthToken = access.Anonymous }},
 		"a machine": {silence: time.Hour, took: structs.MaxWait,
-			change: func(_ *server, o *structs.QueryOptions) { o.AuthToken = "" }},
+			change: func(_ *endpointstest.Server, o *structs.QueryOptions) { o.AuthToken = "" }},
 		"root": {silence: time.Hour, took: structs.MaxWait,
-			change: func(s *server, o *structs.QueryOptions) {
+			change: func(s *endpointstest.Server, o *structs.QueryOptions) {
 				s.OverSocket = true
 				o.AuthToken = access.Anonymous
 			}},
 		"the leader is asked": {silence: time.Hour, took: structs.MaxWait,
-			change: func(_ *server, o *structs.QueryOptions) { o.AllowStale = false }},
+			change: func(_ *endpointstest.Server, o *structs.QueryOptions) { o.AllowStale = false }},
 		"denials are logged alone": {silence: time.Hour, took: structs.MaxWait, onlyLog: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, token := guardNow(t, c.onlyLog)
 			const rules = `namespace "default" { policy = "read" }`
 			o := structs.QueryOptions{AllowStale: true, AuthToken: token(rules)}
-			must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+			endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 				Name: access.AnonymousPolicy, Rules: rules,
 			}})
 			if c.change != nil {
