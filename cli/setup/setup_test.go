@@ -16,7 +16,6 @@ import (
 
 	"berth/cli/clitest"
 	"berth/cli/command"
-	"berth/client/login/signtest"
 	"berth/consul"
 	"berth/structs/access"
 	"berth/test/consultest"
@@ -27,7 +26,7 @@ type fixture struct {
 	*testing.T
 	consul *consultest.Agent
 	acl    *api.ACL
-	signer *signtest.Signer
+	signer *consultest.Signer
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -35,7 +34,7 @@ func newFixture(t *testing.T) *fixture {
 	fx := &fixture{
 		T:      t,
 		consul: consultest.Start(t, consultest.Options{ACLs: true}),
-		signer: signtest.New(t, "consul.io"),
+		signer: consultest.NewSigner(t, "consul.io"),
 	}
 	fx.acl = fx.consul.API.ACL()
 	t.Setenv("CONSUL_HTTP_ADDR", fx.consul.Addr)
@@ -242,7 +241,7 @@ func TestConsul_ChangesWhatItHasMade(t *testing.T) {
 	}
 	fx.checkObjects(before)
 
-	other := signtest.New(t, "consul.io")
+	other := consultest.NewSigner(t, "consul.io")
 	fx.must("Changed the auth method", "-policy-file", rules, "-jwks-url", other.URL)
 	method, _, err = fx.acl.AuthMethodRead(consul.DefaultAuthMethod, nil)
 	if err != nil || method.MaxTokenTTL != time.Hour || method.Config["JWKSURL"] != other.URL ||

@@ -13,7 +13,6 @@ import (
 
 	"berth/client/allocrunner/taskdirs"
 	"berth/client/drivers/driver"
-	"berth/client/login/signtest"
 	"berth/consul"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -25,7 +24,7 @@ import (
 // The role takes the claims of one job alone.
 func TestVault_VerifiesTheKeysOfTheServers(t *testing.T) {
 	fx := newFixture(t, structs.Vault{Role: "real"})
-	s := signtest.New(t, "vault.io")
+	s := consultest.NewSigner(t, "vault.io")
 	fx.alloc.Identities = s.Of("a1")
 	fx.vault.Set(func(v *vaulttest.Server) {
 		v.Verify = nil
@@ -46,10 +45,10 @@ func TestVault_VerifiesTheKeysOfTheServers(t *testing.T) {
 	other.Job = "other"
 	audience := *s
 	audience.Audience = "consul.io"
-	for want, ids := range map[string]*signtest.Signer{
+	for want, ids := range map[string]*consultest.Signer{
 		"nomad_job_id": &other,
 		"audience":     &audience,
-		"no known key": signtest.New(t, "vault.io"),
+		"no known key": consultest.NewSigner(t, "vault.io"),
 	} {
 		fx.alloc.Identities = ids.Of("a1")
 		_, err := fx.hook().subject.Account.Login(t.Context())
@@ -61,7 +60,7 @@ func TestVault_VerifiesTheKeysOfTheServers(t *testing.T) {
 }
 
 // withMethod gives a Consul the auth method, the binding rules and the policies of docs/operations.
-func withMethod(t *testing.T, c *consultest.Agent, s *signtest.Signer, ttl time.Duration) {
+func withMethod(t *testing.T, c *consultest.Agent, s *consultest.Signer, ttl time.Duration) {
 	t.Helper()
 	acl := c.API.ACL()
 	_, _, err := acl.AuthMethodCreate(&api.ACLAuthMethod{
@@ -154,7 +153,7 @@ func tokensOf(t *testing.T, c *consultest.Agent) (list []*api.ACLTokenListEntry)
 // registered, and a template reads a key, with tokens of logins. The agent's own token could do neither.
 func TestConsul_ByIdentity(t *testing.T) {
 	c := consultest.Start(t, consultest.Options{ACLs: true})
-	s := signtest.New(t, "consul.io")
+	s := consultest.NewSigner(t, "consul.io")
 	withMethod(t, c, s, 0)
 	if _, err := c.API.KV().Put(&api.KVPair{Key: "app/limit", Value: []byte("10")}, nil); err != nil {
 		t.Fatal(err)
@@ -225,7 +224,7 @@ func TestConsul_ByIdentity(t *testing.T) {
 // TestConsul_RegistersAgainWithAnotherToken: Consul renews no token, so another login follows before its end.
 func TestConsul_RegistersAgainWithAnotherToken(t *testing.T) {
 	c := consultest.Start(t, consultest.Options{ACLs: true})
-	s := signtest.New(t, "consul.io")
+	s := consultest.NewSigner(t, "consul.io")
 	withMethod(t, c, s, time.Minute) // the least of Consul
 	fx := newFixture(t, structs.Vault{})
 	fx.alloc.Identities = s.Of("a1")

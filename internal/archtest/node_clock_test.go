@@ -50,7 +50,7 @@ var nodeClocks = map[string]clockFile{
 // testClocks are packages of tests.
 var testClocks = []string{
 	"berth/client/drivers/drivertest",
-	"berth/client/drivers/docker/dockertest", "berth/client/login/signtest",
+	"berth/client/drivers/docker/dockertest",
 }
 
 // TestNodes_ReadWallClocksForKnownReasons: a node whose clock is ahead must give up nothing that somebody

@@ -1,6 +1,6 @@
 // Package consultest runs a real Consul agent for tests. CONSUL_BIN names its binary, which
 // scripts/consul.sh builds. The agent listens on loopback ports of its own and ends with its test, and with
-// the process of the test.
+// the process of the test. A Signer signs what it verifies at a login.
 package consultest
 
 import (

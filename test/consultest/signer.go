@@ -1,6 +1,4 @@
-// Package signtest signs identities for tests as the servers do, and serves their public keys over HTTP, for
-// a Consul or a Vault that verifies logins.
-package signtest
+package consultest
 
 import (
 	"crypto/sha256"
@@ -19,7 +17,8 @@ import (
 	"berth/structs/access"
 )
 
-// Signer signs the identities of allocations.
+// Signer signs the identities of allocations as the servers do, and serves their public keys over HTTP, for a
+// Consul or a Vault that verifies logins.
 type Signer struct {
 	// URL is that of the public keys.
 	URL string
@@ -32,8 +31,8 @@ type Signer struct {
 	signer *idtoken.Signer
 }
 
-// New makes a signer with a key of its own.
-func New(t testing.TB, audience string) *Signer {
+// NewSigner makes a signer with a key of its own.
+func NewSigner(t testing.TB, audience string) *Signer {
 	t.Helper()
 	public, private, err := idtoken.Generate(access.KeyRS256)
 	if err != nil {
