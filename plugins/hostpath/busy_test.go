@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/disk"
 )
 
 func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := fault.RetryBusy(ctx, func() error {
+	err := disk.RetryBusy(ctx, func() error {
 		cancel()
 		return unix.EBUSY
 	})
-	if fault.CodeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
+	if disk.CodeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
 		t.Errorf("got %v, want Unavailable with EBUSY", err)
 	}
 }
@@ -80,28 +79,28 @@ func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = loop.Detach(image) })
+	t.Cleanup(func() { _ = disk.DetachLoop(image) })
 	attached := func() *os.File {
 		t.Helper()
-		dev, err := loop.Attach(t.Context(), image, false, false)
+		dev, err := disk.AttachLoop(t.Context(), image, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return dev
 	}
 	first := attached()
-	if err := loop.Detach(image); err != nil {
+	if err := disk.DetachLoop(image); err != nil {
 		t.Fatal(err)
 	}
 	second := attached()
 	_, _ = first.Close(), second.Close()
-	if devices, err := loop.Of(image); err != nil || len(devices) != 1 {
+	if devices, err := disk.LoopsOf(image); err != nil || len(devices) != 1 {
 		t.Fatalf("attached to %v, %v", devices, err)
 	}
-	if err := loop.Detach(image); err != nil {
+	if err := disk.DetachLoop(image); err != nil {
 		t.Fatal(err)
 	}
-	if devices, err := loop.Of(image); err != nil || len(devices) != 0 {
+	if devices, err := disk.LoopsOf(image); err != nil || len(devices) != 0 {
 		t.Fatalf("still attached to %v, %v", devices, err)
 	}
 }

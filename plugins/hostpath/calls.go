@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/keylock"
-	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/disk"
 )
 
 // earlyCalls lists the calls that the driver serves before it is ready.
@@ -31,7 +31,7 @@ func (d *driver) intercept(
 			d.logger.Error("csi call panicked",
 				"method", method, "panic", p,
 				"stack", string(debug.Stack()))
-			err = fault.Newf(codes.Internal, "%s panicked: %v", method, p)
+			err = disk.Faultf(codes.Internal, "%s panicked: %v", method, p)
 		}
 
 		took := time.Since(start)
@@ -40,7 +40,7 @@ func (d *driver) intercept(
 			return
 		}
 
-		code := fault.CodeOf(err)
+		code := disk.CodeOf(err)
 		d.logger.Warn("csi call failed",
 			"method", method, "code", code.String(),
 			"error", err, "took", took)
@@ -49,7 +49,7 @@ func (d *driver) intercept(
 	}()
 
 	if !d.ready.Load() && !slices.Contains(earlyCalls, method) {
-		return nil, fault.Newf(codes.Unavailable, "the driver is starting")
+		return nil, disk.Faultf(codes.Unavailable, "the driver is starting")
 	}
 
 	return serve(ctx, req)
@@ -60,7 +60,7 @@ func (d *driver) lockKeys(keys ...string) (release func(), err error) {
 	release, err = d.locks.Lock(d.ctx, "a call", keys...)
 	var used *keylock.Error
 	if errors.As(err, &used) {
-		return nil, fault.Newf(codes.Aborted, "another call works on %s", used.Key)
+		return nil, disk.Faultf(codes.Aborted, "another call works on %s", used.Key)
 	}
 	return release, err
 }

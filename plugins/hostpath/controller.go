@@ -14,9 +14,7 @@ import (
 
 	"berth/internal/files"
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // crash is called at the points between record, act and mark; tests of kills set it.
@@ -79,12 +77,12 @@ func (d *controller) CreateVolume(
 	v, found := d.store.Volumes.FindByName(w.name)
 	// A failed creation whose data could not be removed is also here, until the next start removes it.
 	switch {
-	case found && v.State != records.Ready:
-		return nil, fault.Newf(codes.Aborted,
+	case found && v.State != disk.Ready:
+		return nil, disk.Faultf(codes.Aborted,
 			"volume %s of that name is being deleted", v.ID)
 	case found:
 		if field := w.differenceTo(v); field != "" {
-			return nil, fault.Newf(codes.AlreadyExists,
+			return nil, disk.Faultf(codes.AlreadyExists,
 				"volume %s of that name has another %s", v.ID, field)
 		}
 
@@ -98,7 +96,7 @@ func (d *controller) CreateVolume(
 	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *controller) describeVolume(v *records.Volume) *csi.Volume {
+func (d *controller) describeVolume(v *disk.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.ID,
 		CapacityBytes:      v.Size,
@@ -109,11 +107,11 @@ func (d *controller) describeVolume(v *records.Volume) *csi.Volume {
 
 // createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
 // start removes the remains of a kill.
-func (d *controller) createVolume(w *createRequest) (*records.Volume, error) {
-	v := &records.Volume{
+func (d *controller) createVolume(w *createRequest) (*disk.Volume, error) {
+	v := &disk.Volume{
 		Head:       d.newRecord("vol", w.name),
-		Content:    records.Content{Type: w.typ, FSType: w.fsType, Size: w.size},
-		Thick:      w.typ == records.Image && w.thick,
+		Content:    disk.Content{Type: w.typ, FSType: w.fsType, Size: w.size},
+		Thick:      w.typ == disk.Image && w.thick,
 		Source:     w.source.String(),
 		Parameters: w.params,
 		Created:    time.Now().UTC(),
@@ -130,7 +128,7 @@ func (d *controller) createVolume(w *createRequest) (*records.Volume, error) {
 	err = d.fillVolume(&made, w)
 	if err == nil {
 		crash("create made")
-		made.State = records.Ready
+		made.State = disk.Ready
 		err = d.store.Volumes.Put(&made)
 	}
 	if err != nil {
@@ -142,7 +140,7 @@ func (d *controller) createVolume(w *createRequest) (*records.Volume, error) {
 }
 
 // putBooked puts a row that books size more bytes, if the capacity suffices. The lock serializes bookings.
-func putBooked[R records.Row](d *driver, rows *records.Table[R], r R, size int64) error {
+func putBooked[R disk.Row](d *driver, rows *disk.Table[R], r R, size int64) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
 	left, err := d.freeBytes()
@@ -150,7 +148,7 @@ func putBooked[R records.Row](d *driver, rows *records.Table[R], r R, size int64
 		return err
 	}
 	if size > left {
-		return fault.Newf(codes.ResourceExhausted,
+		return disk.Faultf(codes.ResourceExhausted,
 			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
 	return rows.Put(r)
@@ -159,7 +157,7 @@ func putBooked[R records.Row](d *driver, rows *records.Table[R], r R, size int64
 // freeBytes returns the bytes that are not booked, of the configured capacity or else of the file system. It
 // is never more than the file system has free now.
 func (d *driver) freeBytes() (int64, error) {
-	total, free, err := filesystem.FreeSpace(d.store.Dir)
+	total, free, err := disk.FreeSpace(d.store.Dir)
 	if err != nil {
 		return 0, fmt.Errorf("measuring the data directory: %w", err)
 	}
@@ -170,15 +168,15 @@ func (d *driver) freeBytes() (int64, error) {
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
-func (d *driver) dataOf(v *records.Volume) string {
+func (d *driver) dataOf(v *disk.Volume) string {
 	return d.store.Volumes.Data(v.ID, v.Type)
 }
 
 // fillVolume makes the data of a new volume, durably.
-func (d *controller) fillVolume(v *records.Volume, w *createRequest) error {
+func (d *controller) fillVolume(v *disk.Volume, w *createRequest) error {
 	data := d.dataOf(v)
 	fill := d.fillImage
-	if v.Type == records.Directory {
+	if v.Type == disk.Directory {
 		fill = d.fillDirectory
 	}
 	err := fill(v, w, data)
@@ -190,7 +188,7 @@ func (d *controller) fillVolume(v *records.Volume, w *createRequest) error {
 	return errors.Join(files.SyncDurable(data), files.SyncDurable(dir))
 }
 
-func (d *controller) fillDirectory(_ *records.Volume, w *createRequest, data string) error {
+func (d *controller) fillDirectory(_ *disk.Volume, w *createRequest, data string) error {
 	err := os.Mkdir(data, 0o700)
 	if err != nil {
 		return err
@@ -202,7 +200,7 @@ func (d *controller) fillDirectory(_ *records.Volume, w *createRequest, data str
 	return d.copyFrom(w.source, data)
 }
 
-func (d *controller) fillImage(v *records.Volume, w *createRequest, data string) error {
+func (d *controller) fillImage(v *disk.Volume, w *createRequest, data string) error {
 	if w.source.kind != "" {
 		err := d.copyFrom(w.source, data)
 		if err != nil {
@@ -218,7 +216,7 @@ func (d *controller) fillImage(v *records.Volume, w *createRequest, data string)
 	}
 
 	if w.source.kind == "" && v.FSType != "" {
-		err = filesystem.Format(d.ctx, v.FSType, data)
+		err = disk.Format(d.ctx, v.FSType, data)
 		if err != nil {
 			return err
 		}
@@ -235,7 +233,7 @@ func (d *controller) DeleteVolume(
 ) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
-		return nil, fault.Invalidf("volume_id is missing")
+		return nil, disk.Invalidf("volume_id is missing")
 	}
 
 	release, err := d.lockKeys(id)
@@ -256,7 +254,7 @@ func (d *controller) DeleteVolume(
 
 	// From here on the volume does not come back: a kill leaves the deletion to the next start.
 	gone := *v
-	gone.State = records.Deleting
+	gone.State = disk.Deleting
 	err = d.store.Volumes.Put(&gone)
 	if err != nil {
 		return nil, err
@@ -267,23 +265,23 @@ func (d *controller) DeleteVolume(
 }
 
 // checkUnused rejects a volume that is staged or published.
-func (d *controller) checkUnused(v *records.Volume) error {
+func (d *controller) checkUnused(v *disk.Volume) error {
 	v = v.EditCopy()
 	if err := checkUnpublished(v); err != nil {
 		return err
 	}
 	live, err := d.isStaged(v)
 	if err == nil && live {
-		err = fault.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		err = disk.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	}
 	return err
 }
 
 // eraseVolume removes a volume's data and then its record, unless something shows the data.
-func (d *driver) eraseVolume(v *records.Volume) error {
+func (d *driver) eraseVolume(v *disk.Volume) error {
 	data := d.dataOf(v)
 	var err error
-	if v.Type == records.Directory {
+	if v.Type == disk.Directory {
 		err = d.checkUnexposed(v)
 	} else {
 		err = d.releaseImage(data)
@@ -305,7 +303,7 @@ func (d *controller) ValidateVolumeCapabilities(
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" &&
 		len(req.GetVolumeCapabilities()) == 0 {
-		return nil, fault.Invalidf("volume_capabilities are missing")
+		return nil, disk.Invalidf("volume_capabilities are missing")
 	}
 
 	v, err := d.volume(req.GetVolumeId())

@@ -12,7 +12,7 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
-	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/disk"
 	"berth/structs"
 )
 
@@ -153,7 +153,7 @@ func (l *lifecycle) checkLoopDevices(step string) {
 	}
 	images, _ := filepath.Glob(l.path("data/volumes/*/image"))
 	for _, i := range images {
-		if devices, err := loop.Of(i); err != nil || len(devices) > 0 {
+		if devices, err := disk.LoopsOf(i); err != nil || len(devices) > 0 {
 			l.t.Errorf("after the %s the loop devices %v show %s (%v)", step, devices, i, err)
 		}
 	}

@@ -9,9 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // The parameters of a volume.
@@ -44,7 +42,7 @@ type createRequest struct {
 // source is the content of a new volume. A kind of "" means none.
 type source struct {
 	kind, id string // "volume" or "snapshot"
-	records.Content
+	disk.Content
 }
 
 func (s source) String() string {
@@ -57,15 +55,15 @@ func (s source) String() string {
 // parseCreate checks a request and applies the defaults.
 func (d *controller) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
-		return nil, fault.Invalidf("name is missing")
+		return nil, disk.Invalidf("name is missing")
 	}
 
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, fault.Invalidf("volume_capabilities are missing")
+		return nil, disk.Invalidf("volume_capabilities are missing")
 	}
 
 	if len(req.GetMutableParameters()) > 0 {
-		return nil, fault.Invalidf("mutable_parameters are not supported")
+		return nil, disk.Invalidf("mutable_parameters are not supported")
 	}
 
 	w := &createRequest{
@@ -108,23 +106,23 @@ func (d *controller) sourceOf(c *csi.VolumeContentSource) (s source, err error) 
 		}
 		return source{"snapshot", n.ID, n.Content}, nil
 	}
-	return s, fault.Invalidf("volume_content_source names neither a volume nor a snapshot")
+	return s, disk.Invalidf("volume_content_source names neither a volume nor a snapshot")
 }
 
 func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
-		case k == paramType && (v == records.Directory || v == records.Image):
+		case k == paramType && (v == disk.Directory || v == disk.Image):
 			w.typ = v
 		case k == paramType:
-			return fault.Invalidf("parameter type %q: expected directory or image", v)
-		case k == records.ParamProvisioning && (v == "thin" || v == "thick"):
+			return disk.Invalidf("parameter type %q: expected directory or image", v)
+		case k == disk.ParamProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
-		case k == records.ParamProvisioning:
-			return fault.Invalidf("parameter provisioning %q: expected thin or thick", v)
+		case k == disk.ParamProvisioning:
+			return disk.Invalidf("parameter provisioning %q: expected thin or thick", v)
 		case !strings.HasPrefix(k, foreignParams): // the parameters of other orchestrators mean nothing
-			return fault.Invalidf("unknown parameter %q; expected type or provisioning", k)
+			return disk.Invalidf("unknown parameter %q; expected type or provisioning", k)
 		}
 	}
 	return nil
@@ -139,11 +137,11 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 
 	// A copy has the type and the file system of its source, because it is not converted.
 	from := w.source
-	w.typ = cmp.Or(w.typ, from.Type, records.Directory)
+	w.typ = cmp.Or(w.typ, from.Type, disk.Directory)
 	if from.kind != "" {
 		if from.Type != w.typ ||
 			(w.fsType != "" && w.fsType != from.FSType) {
-			return fault.Invalidf(
+			return disk.Invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
 				from.Type, cmp.Or(from.FSType, "none"))
 		}
@@ -151,24 +149,24 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		w.fsType = from.FSType
 	}
 
-	if w.typ == records.Image && mount && from.kind == "" {
-		w.fsType = cmp.Or(w.fsType, filesystem.Default)
+	if w.typ == disk.Image && mount && from.kind == "" {
+		w.fsType = cmp.Or(w.fsType, disk.DefaultFileSystem)
 	}
 
-	if w.typ == records.Directory && w.fsType != "" {
-		return fault.Invalidf(
+	if w.typ == disk.Directory && w.fsType != "" {
+		return disk.Invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 
-	_, known := filesystem.Types[w.fsType]
+	_, known := disk.FileSystems[w.fsType]
 	if w.fsType != "" && !known {
-		return fault.Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
+		return disk.Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 
 	for _, c := range capabilities {
 		err := capability.CheckAllowed(w.typ, w.fsType, c)
 		if err != nil {
-			return fault.Invalidf("%w", err)
+			return disk.Invalidf("%w", err)
 		}
 	}
 
@@ -186,7 +184,7 @@ func readCapabilities(w *createRequest, capabilities []*csi.VolumeCapability) (m
 
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return false, fault.Invalidf(
+			return false, disk.Invalidf(
 				"two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 
@@ -194,7 +192,7 @@ func readCapabilities(w *createRequest, capabilities []*csi.VolumeCapability) (m
 		mount = mount || c.GetMount() != nil
 		needsImage := c.GetBlock() != nil || fs != ""
 		if w.typ == "" && needsImage && w.source.kind == "" {
-			w.typ = records.Image
+			w.typ = disk.Image
 		}
 	}
 
@@ -204,12 +202,12 @@ func readCapabilities(w *createRequest, capabilities []*csi.VolumeCapability) (m
 // sizes returns the least and the usual size of a type of volume.
 func sizes(typ, fsType string) (least, usual int64) {
 	switch {
-	case typ == records.Directory:
+	case typ == disk.Directory:
 		return minDirectory, minDirectory
 	case fsType == "":
 		return minBlock, usualBlock
 	}
-	return filesystem.Types[fsType].Minimum, filesystem.Types[fsType].Usual
+	return disk.FileSystems[fsType].Minimum, disk.FileSystems[fsType].Usual
 }
 
 func decideSize(w *createRequest, r *csi.CapacityRange) error {
@@ -232,7 +230,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 
 	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
-		return fault.Newf(codes.OutOfRange,
+		return disk.Faultf(codes.OutOfRange,
 			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
 
@@ -245,19 +243,19 @@ const maxSize = 1 << 60
 func checkRange(r *csi.CapacityRange) error {
 	switch {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
-		return fault.Invalidf("capacity_range is negative")
+		return disk.Invalidf("capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
-		return fault.Newf(codes.OutOfRange,
+		return disk.Faultf(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
-		return fault.Invalidf("capacity_range: required_bytes are above limit_bytes")
+		return disk.Invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
 }
 
 // roundSize rounds the size of an image to whole blocks: up, or down if rounding up exceeds the limit.
 func roundSize(typ string, size, limit int64) int64 {
-	if typ != records.Image {
+	if typ != disk.Image {
 		return size
 	}
 	up := (size + blockRounding - 1) / blockRounding * blockRounding
@@ -269,7 +267,7 @@ func roundSize(typ string, size, limit int64) int64 {
 }
 
 // differenceTo names the field in which an existing volume differs from the request, "" for none.
-func (w *createRequest) differenceTo(v *records.Volume) string {
+func (w *createRequest) differenceTo(v *disk.Volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"

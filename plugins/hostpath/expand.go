@@ -9,10 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // ControllerExpandVolume reserves the capacity and grows a volume. It also grows the file system if the
@@ -27,7 +24,7 @@ func (d *controller) ControllerExpandVolume(
 
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return nil, fault.Invalidf("capacity_range is missing")
+		return nil, disk.Invalidf("capacity_range is missing")
 	}
 
 	if err := checkRange(r); err != nil {
@@ -49,7 +46,7 @@ func (d *controller) ControllerExpandVolume(
 	size := max(r.GetRequiredBytes(), v.Size)
 	size = roundSize(v.Type, size, limit)
 	if limit > 0 && size > limit {
-		return nil, fault.Newf(codes.OutOfRange,
+		return nil, disk.Faultf(codes.OutOfRange,
 			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
 
@@ -60,12 +57,12 @@ func (d *controller) ControllerExpandVolume(
 
 	return &csi.ControllerExpandVolumeResponse{
 		CapacityBytes:         v.Size,
-		NodeExpansionRequired: v.Type == records.Image && v.Stage != nil,
+		NodeExpansionRequired: v.Type == disk.Image && v.Stage != nil,
 	}, nil
 }
 
 // expand books the new size, grows the image, and then its file system if the volume is not in use.
-func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, error) {
+func (d *controller) expand(v *disk.Volume, size int64) (*disk.Volume, error) {
 	before := v
 	// A repeat finds the new size in the record, and continues with the image.
 	if size > v.Size {
@@ -80,7 +77,7 @@ func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, err
 		crash("expand recorded")
 	}
 
-	if v.Type == records.Directory {
+	if v.Type == disk.Directory {
 		return v, nil
 	}
 
@@ -98,7 +95,7 @@ func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, err
 
 	grown, err := d.growUnused(v)
 	// It is in use although it is not staged. The next stage grows it.
-	if fault.Is(err, codes.FailedPrecondition) {
+	if disk.IsCode(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system in use, growing it at the next stage",
 			"volume_id", v.ID, "error", err)
 		return v, nil
@@ -108,7 +105,7 @@ func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, err
 }
 
 // undoExpand undoes an expansion without enough space. No user has seen the larger image yet.
-func (d *controller) undoExpand(v *records.Volume) error {
+func (d *controller) undoExpand(v *disk.Volume) error {
 	return errors.Join(
 		os.Truncate(d.dataOf(v), v.Size),
 		d.store.Volumes.Put(v))
@@ -116,7 +113,7 @@ func (d *controller) undoExpand(v *records.Volume) error {
 
 // growUnused brings the file system of an image that is not in use to the size of the image. xfs grows only
 // while it is mounted: the next stage does it.
-func (d *driver) growUnused(v *records.Volume) (*records.Volume, error) {
+func (d *driver) growUnused(v *disk.Volume) (*disk.Volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
@@ -125,7 +122,7 @@ func (d *driver) growUnused(v *records.Volume) (*records.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = filesystem.GrowOffline(d.ctx, image)
+	err = disk.GrowOffline(d.ctx, image)
 	if err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
@@ -139,7 +136,7 @@ func (d *node) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, fault.Invalidf("volume_id or volume_path is missing")
+		return nil, disk.Invalidf("volume_id or volume_path is missing")
 	}
 
 	err := checkRange(req.GetCapacityRange())
@@ -159,11 +156,11 @@ func (d *node) NodeExpandVolume(
 	}
 
 	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
-		return nil, fault.Newf(codes.OutOfRange,
+		return nil, disk.Faultf(codes.OutOfRange,
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 
-	if v.Type == records.Image {
+	if v.Type == disk.Image {
 		err = d.readyImage(v)
 		if err == nil {
 			err = d.growInUse(v, u, req.GetVolumePath())
@@ -174,16 +171,16 @@ func (d *node) NodeExpandVolume(
 }
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
-func (d *node) growInUse(v *records.Volume, u records.Capability, path string) error {
+func (d *node) growInUse(v *disk.Volume, u disk.Capability, path string) error {
 	// The device is first, because the file system cannot exceed it.
-	err := loop.Resize(d.dataOf(v))
+	err := disk.ResizeLoop(d.dataOf(v))
 	if err != nil {
 		return err
 	}
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}
-	err = filesystem.GrowOnline(d.ctx, v.FSType, path, v.Size)
+	err = disk.GrowOnline(d.ctx, v.FSType, path, v.Size)
 	if err != nil {
 		return err
 	}

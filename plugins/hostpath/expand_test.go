@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/csi"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 	"berth/structs/nodecalls"
 )
 
@@ -33,7 +33,7 @@ func TestExpand_Unused(t *testing.T) {
 // hasGrown checks that the visible size at the target is about the volume's.
 func (o *testVolume) hasGrown(size int64) {
 	o.t.Helper()
-	if o.typ == records.Directory {
+	if o.typ == disk.Directory {
 		return
 	}
 	got := int64(0)
@@ -63,7 +63,7 @@ func TestExpand_InUse(t *testing.T) {
 		w.must("write", v.write(v.target, "precious"))
 		more := k.size * 2
 		needNode, err := v.doExpand(more)
-		if err != nil || needNode != (k.typ == records.Image) {
+		if err != nil || needNode != (k.typ == disk.Image) {
 			t.Fatalf("expand: got node expansion %v, %v", needNode, err)
 		}
 		err = v.doNodeExpand(more)

@@ -1,16 +1,15 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/disk"
 	"berth/plugins/hostpath/groups"
-	"berth/plugins/hostpath/records"
 )
 
 // groupService serves the calls about group snapshots.
 func (d *driver) groupService() *groups.Service {
 	c := &controller{driver: d}
 	return &groups.Service{Driver: groups.Driver{
-		Store:    func() *records.Store { return d.store },
+		Store:    func() *disk.Store { return d.store },
 		Lock:     d.lockKeys,
 		Record:   d.newRecord,
 		Volume:   d.volume,
@@ -19,7 +18,7 @@ func (d *driver) groupService() *groups.Service {
 		Describe: c.describeSnapshot,
 		Foreign:  d.otherNodeError,
 		Crash:    func(point string) { crash(point) },
-		Copy: func(n *records.Snapshot, v *records.Volume) (*records.Snapshot, error) {
+		Copy: func(n *disk.Snapshot, v *disk.Volume) (*disk.Snapshot, error) {
 			return c.createSnapshot(n, func(to string) error { return c.copyData(v.Type, d.dataOf(v), to) })
 		},
 	}}
@@ -27,12 +26,12 @@ func (d *driver) groupService() *groups.Service {
 
 // freezeForGroup is quiesce for a copy that has to be of the same instant as those of other volumes: it
 // rejects each volume with a writer whose writes it cannot stop.
-func (d *controller) freezeForGroup(v *records.Volume) (thaw func() error, err error) {
+func (d *controller) freezeForGroup(v *disk.Volume) (thaw func() error, err error) {
 	now := v.EditCopy()
-	frozen := now.Type == records.Image && now.Stage != nil && !now.Stage.Use.Block
+	frozen := now.Type == disk.Image && now.Stage != nil && !now.Stage.Use.Block
 	for path, t := range now.Targets {
 		if !t.ReadOnly && !frozen {
-			return nil, fault.Preconditionf("it is written to at %s, and its writes cannot be stopped: only images "+
+			return nil, disk.Preconditionf("it is written to at %s, and its writes cannot be stopped: only images "+
 				"with a file system can be in a group while they are used", path)
 		}
 	}
@@ -40,9 +39,9 @@ func (d *controller) freezeForGroup(v *records.Volume) (thaw func() error, err e
 }
 
 // checkAlone rejects a member of a group, which is deleted with it.
-func checkAlone(n *records.Snapshot) error {
+func checkAlone(n *disk.Snapshot) error {
 	if n.Group != "" {
-		return fault.Invalidf("snapshot %s is a member of group snapshot %s, and is deleted with it", n.ID, n.Group)
+		return disk.Invalidf("snapshot %s is a member of group snapshot %s, and is deleted with it", n.ID, n.Group)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/disk"
 )
 
 // GetPluginInfo returns the driver's name and version.
@@ -51,7 +51,7 @@ func (d *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse
 	if ready {
 		err := unix.Access(d.store.Dir, unix.W_OK)
 		if err != nil {
-			return nil, fault.Preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+			return nil, disk.Preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
@@ -79,7 +79,7 @@ func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
 			return nil
 		}
 		if len(list) > 0 {
-			return fault.Newf(codes.ResourceExhausted,
+			return disk.Faultf(codes.ResourceExhausted,
 				"volumes here are reachable only from node %s, which is not among the requested topologies",
 				d.cfg.NodeID)
 		}

@@ -9,19 +9,18 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // idPattern matches the ids of this driver: kind, random part, and mark of the node.
 var idPattern = regexp.MustCompile(`^(vol|snap|group)-[0-9a-f]{20}-[0-9a-f]{8}$`)
 
 // newRecord returns the head of a new record.
-func (d *driver) newRecord(kind, name string) records.Head {
-	return records.Head{
+func (d *driver) newRecord(kind, name string) disk.Head {
+	return disk.Head{
 		ID:    d.newID(kind),
 		Name:  name,
-		State: records.Creating,
+		State: disk.Creating,
 	}
 }
 
@@ -43,35 +42,35 @@ func nodeMark(nodeID string) string {
 // nil for every other id.
 func (d *driver) otherNodeError(id string) error {
 	if idPattern.MatchString(id) && !strings.HasSuffix(id, nodeMark(d.cfg.NodeID)) {
-		return fault.Newf(codes.Unavailable,
+		return disk.Faultf(codes.Unavailable,
 			"%s is on another node than %s", id, d.cfg.NodeID)
 	}
 	return nil
 }
 
 // Volume finds a volume that is ready.
-func (d *driver) volume(id string) (*records.Volume, error) {
+func (d *driver) volume(id string) (*disk.Volume, error) {
 	return findReady(d, d.store.Volumes, "volume", id)
 }
 
 // Snapshot finds a snapshot that is ready.
-func (d *driver) snapshot(id string) (*records.Snapshot, error) {
+func (d *driver) snapshot(id string) (*disk.Snapshot, error) {
 	return findReady(d, d.store.Snapshots, "snapshot", id)
 }
 
-func findReady[R records.Row](
-	d *driver, rows *records.Table[R], noun, id string,
+func findReady[R disk.Row](
+	d *driver, rows *disk.Table[R], noun, id string,
 ) (none R, err error) {
 	if id == "" {
-		return none, fault.Invalidf("%s_id is missing", noun)
+		return none, disk.Invalidf("%s_id is missing", noun)
 	}
 	r, ok := rows.Get(id)
-	if ok && r.Header().State == records.Ready {
+	if ok && r.Header().State == disk.Ready {
 		return r, nil
 	}
 	err = d.otherNodeError(id)
 	if err == nil {
-		err = fault.Newf(codes.NotFound,
+		err = disk.Faultf(codes.NotFound,
 			"no %s %s on node %s", noun, id, d.cfg.NodeID)
 	}
 	return none, err

@@ -7,9 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // resizeImage makes an image size bytes long. It never makes it shorter. With thick it reserves all blocks:
@@ -27,7 +25,7 @@ func resizeImage(path string, size int64, thick bool) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = fault.Preconditionf(
+		err = disk.Preconditionf(
 			"the file system of the data directory reserves no blocks: request provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
@@ -35,7 +33,7 @@ func resizeImage(path string, size int64, thick bool) error {
 
 // readyImage makes an image as large as its volume. It reserves blocks that a trim has freed. Without space
 // for them the volume works until the disk is full.
-func (d *driver) readyImage(v *records.Volume) error {
+func (d *driver) readyImage(v *disk.Volume) error {
 	image := d.dataOf(v)
 	if v.IsThick() {
 		err := resizeImage(image, v.Size, true)
@@ -50,8 +48,8 @@ func (d *driver) readyImage(v *records.Volume) error {
 
 // releaseImage detaches the loop devices of an image. It returns an error if the image stays in use.
 func (d *driver) releaseImage(image string) error {
-	return fault.RetryBusy(d.ctx, func() error {
-		devices, err := loop.Of(image)
+	return disk.RetryBusy(d.ctx, func() error {
+		devices, err := disk.LoopsOf(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -59,9 +57,9 @@ func (d *driver) releaseImage(image string) error {
 			return err
 		}
 		// An open device stays attached for now, so the next attempt looks again.
-		if err := loop.Detach(image); err != nil {
+		if err := disk.DetachLoop(image); err != nil {
 			return err
 		}
-		return fault.Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)
+		return disk.Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)
 	})
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // contentSource converts the source in a volume's record.
@@ -31,14 +30,14 @@ func contentSource(s string) *csi.VolumeContentSource {
 
 // pageOf returns a page of rows in the order of their ids. A token is the last id of the page before, so that
 // it stays valid after changes of the rows.
-func pageOf[R records.Row](
+func pageOf[R disk.Row](
 	rows []R, token string, maxEntries int32,
 ) (page []R, next string, err error) {
 	if maxEntries < 0 {
-		return nil, "", fault.Invalidf("max_entries is negative")
+		return nil, "", disk.Invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
-		return nil, "", fault.Newf(codes.Aborted, "starting_token is not a token of this driver")
+		return nil, "", disk.Faultf(codes.Aborted, "starting_token is not a token of this driver")
 	}
 	for _, r := range rows {
 		if r.Header().ID <= token {
@@ -76,7 +75,7 @@ func (d *controller) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
 	ready := d.store.Snapshots.ListReady()
-	wanted := slices.DeleteFunc(ready, func(n *records.Snapshot) bool {
+	wanted := slices.DeleteFunc(ready, func(n *disk.Snapshot) bool {
 		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) ||
 			n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
 	})

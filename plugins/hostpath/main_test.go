@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
-	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/disk"
 	"berth/test/kit"
 )
 
@@ -159,7 +159,7 @@ func (w *fixture) clean(before []string) {
 	}
 	images, _ := filepath.Glob(w.dir + "/data/*/*/image")
 	for _, i := range images {
-		_ = loop.Detach(i)
+		_ = disk.DetachLoop(i)
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		w.t.Error(err)

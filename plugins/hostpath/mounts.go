@@ -14,20 +14,18 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // checkPath validates a path of an orchestrator and resolves the links above its last element.
 func (d *driver) checkPath(field, path string) (string, error) {
 	switch {
 	case path == "":
-		return "", fault.Invalidf("%s is missing", field)
+		return "", disk.Invalidf("%s is missing", field)
 	case !filepath.IsAbs(path),
 		strings.ContainsRune(path, 0),
 		filepath.Clean(path) == "/":
-		return "", fault.Invalidf("%s %q is not an absolute path below /", field, path)
+		return "", disk.Invalidf("%s %q is not an absolute path below /", field, path)
 	}
 
 	clean := filepath.Clean(path)
@@ -37,19 +35,19 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		parent = filepath.Dir(clean) // nothing can be mounted there; a later step fails if it needs it
 	case err != nil:
-		return "", fault.Invalidf("%s: %w", field, err)
+		return "", disk.Invalidf("%s: %w", field, err)
 	}
 
 	real := filepath.Join(parent, filepath.Base(clean))
 	// A mount there would cover the data of volumes.
 	if within(real, d.store.Dir) {
-		return "", fault.Invalidf("%s %q is inside the driver's data directory", field, path)
+		return "", disk.Invalidf("%s %q is inside the driver's data directory", field, path)
 	}
 
 	// A mount would follow the link to a path that was not checked.
 	info, err := os.Lstat(real)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return "", fault.Invalidf("%s %q is a symbolic link", field, path)
+		return "", disk.Invalidf("%s %q is a symbolic link", field, path)
 	}
 
 	return real, nil
@@ -66,7 +64,7 @@ func isMounted(path string) (bool, error) {
 
 // showsVolume reports whether a path shows the volume: its directory, a loop device that shows its image, or
 // the file system on such a device.
-func (d *driver) showsVolume(v *records.Volume, path string) (bool, error) {
+func (d *driver) showsVolume(v *disk.Volume, path string) (bool, error) {
 	var at unix.Stat_t
 	err := unix.Stat(path, &at)
 	switch {
@@ -76,20 +74,20 @@ func (d *driver) showsVolume(v *records.Volume, path string) (bool, error) {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 
-	if v.Type == records.Directory {
+	if v.Type == disk.Directory {
 		var data unix.Stat_t
 		err := unix.Stat(d.dataOf(v), &data)
 		return at.Dev == data.Dev && at.Ino == data.Ino, err
 	}
 
-	devices, err := loop.Of(d.dataOf(v))
+	devices, err := disk.LoopsOf(d.dataOf(v))
 	if err != nil {
 		return false, err
 	}
 
 	isNode := at.Mode&unix.S_IFMT == unix.S_IFBLK
 	// A file on the device has its number as st_dev, the node of the device as st_rdev.
-	return slices.ContainsFunc(devices, func(l loop.Device) bool {
+	return slices.ContainsFunc(devices, func(l disk.LoopDevice) bool {
 		return l.Rdev == uint64(at.Dev) ||
 			isNode && l.Rdev == uint64(at.Rdev)
 	}), nil
@@ -97,21 +95,21 @@ func (d *driver) showsVolume(v *records.Volume, path string) (bool, error) {
 
 // shownAt reports whether the volume is mounted on a path. If something else is mounted there it returns an
 // error: the driver must not cover or unmount that.
-func (d *driver) shownAt(v *records.Volume, path string) (bool, error) {
+func (d *driver) shownAt(v *disk.Volume, path string) (bool, error) {
 	mounted, err := isMounted(path)
 	if err != nil || !mounted {
 		return false, err
 	}
 	ours, err := d.showsVolume(v, path)
 	if err == nil && !ours {
-		err = fault.Newf(codes.Internal,
+		err = disk.Faultf(codes.Internal,
 			"something that is not volume %s is mounted on %s", v.ID, path)
 	}
 	return ours, err
 }
 
 // checkUnexposed rejects a directory volume if a mount shows it or a part of it, or is inside it.
-func (d *driver) checkUnexposed(v *records.Volume) error {
+func (d *driver) checkUnexposed(v *disk.Volume) error {
 	list, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
@@ -142,7 +140,7 @@ func (d *driver) checkUnexposed(v *records.Volume) error {
 		}
 
 		if inside {
-			return fault.Preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
+			return disk.Preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
 		}
 	}
 
@@ -170,7 +168,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 	}
 
 	flags := unix.MS_BIND | unix.MS_REMOUNT | bits
-	err := fault.RetryBusy(d.ctx, func() error {
+	err := disk.RetryBusy(d.ctx, func() error {
 		return unix.Mount("", path, "", flags, "")
 	})
 	if err == nil {
@@ -179,26 +177,26 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 
 	// Without its flags the mount could be written to, or more, so it does not stay.
 	err = fmt.Errorf("setting the mount flags of %s: %w", path, err)
-	return errors.Join(err, fault.RetryBusy(d.ctx, func() error {
+	return errors.Join(err, disk.RetryBusy(d.ctx, func() error {
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 	}))
 }
 
 // unmountAll unmounts the volume from a path: a crash between a mount and its mark may have stacked two
 // mounts. A mount that stays busy is an error.
-func (d *driver) unmountAll(v *records.Volume, path string) error {
-	err := fault.RetryBusy(d.ctx, func() error {
+func (d *driver) unmountAll(v *disk.Volume, path string) error {
+	err := disk.RetryBusy(d.ctx, func() error {
 		return d.unmountNow(v, path)
 	})
 	if errors.Is(err, unix.EBUSY) {
-		return fault.Newf(codes.Unavailable,
+		return disk.Faultf(codes.Unavailable,
 			"volume %s is still in use at %s: %w", v.ID, path, err)
 	}
 	return err
 }
 
 // unmountNow is one attempt of unmountAll. It checks before each unmount whether the path shows the volume.
-func (d *driver) unmountNow(v *records.Volume, path string) error {
+func (d *driver) unmountNow(v *disk.Volume, path string) error {
 	for {
 		shown, err := d.shownAt(v, path)
 		if err != nil || !shown {

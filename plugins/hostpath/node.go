@@ -11,8 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // NodeGetCapabilities returns the node half's capabilities.
@@ -45,7 +44,7 @@ func (d *node) NodeGetInfo(
 }
 
 // lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
-func (d *node) lockVolume(id string) (v *records.Volume, release func(), err error) {
+func (d *node) lockVolume(id string) (v *disk.Volume, release func(), err error) {
 	// An unknown volume is not found, also while a call has the lock of its ID.
 	_, err = d.volume(id)
 	if err != nil {
@@ -66,7 +65,7 @@ func (d *node) lockVolume(id string) (v *records.Volume, release func(), err err
 // lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
 func (d *node) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
-) (v *records.Volume, release func(), err error) {
+) (v *disk.Volume, release func(), err error) {
 	err = capability.Check(c)
 	if err != nil {
 		return nil, nil, err
@@ -84,17 +83,17 @@ func (d *node) lockVolumeFor(
 }
 
 // saveVolume writes an edited record. The caller may continue to edit, so the store keeps a copy.
-func (d *driver) saveVolume(v *records.Volume) error {
+func (d *driver) saveVolume(v *disk.Volume) error {
 	return d.store.Volumes.Put(v.EditCopy())
 }
 
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
-func (d *node) useAt(v *records.Volume, path string) (records.Capability, error) {
-	missing := fault.Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
+func (d *node) useAt(v *disk.Volume, path string) (disk.Capability, error) {
+	missing := disk.Faultf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
-		return records.Capability{}, missing
+		return disk.Capability{}, missing
 	}
 
 	isStage := v.Stage != nil && v.Stage.Path == real
@@ -104,7 +103,7 @@ func (d *node) useAt(v *records.Volume, path string) (records.Capability, error)
 
 	shown, err := d.shownAt(v, real)
 	if err != nil {
-		return records.Capability{}, err
+		return disk.Capability{}, err
 	}
 
 	t, published := v.Targets[real]
@@ -115,7 +114,7 @@ func (d *node) useAt(v *records.Volume, path string) (records.Capability, error)
 		return v.Stage.Use, nil
 	}
 
-	return records.Capability{}, missing
+	return disk.Capability{}, missing
 }
 
 // NodeGetVolumeStats returns the use of a volume. For a directory volume it returns the use of the file
@@ -124,7 +123,7 @@ func (d *node) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, fault.Invalidf("volume_id or volume_path is missing")
+		return nil, disk.Invalidf("volume_id or volume_path is missing")
 	}
 
 	// This takes no lock: it changes nothing, and a measurement must not fail as long as a copy runs.
@@ -180,13 +179,13 @@ func fileSystemStats(path string) (*csi.NodeGetVolumeStatsResponse, error) {
 func checkDir(field, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return fault.Invalidf("%s %s does not exist", field, path)
+		return disk.Invalidf("%s %s does not exist", field, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	if !info.IsDir() {
-		return fault.Invalidf("%s %s is not a directory", field, path)
+		return disk.Invalidf("%s %s is not a directory", field, path)
 	}
 	return nil
 }

@@ -14,9 +14,7 @@ import (
 
 	"berth/csi"
 	"berth/internal/keylock"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -170,11 +168,11 @@ func TestReconcile_DetachesTheDeviceOfAnUnusedImage(t *testing.T) {
 	v := w.volume(anImage, "v")
 	w.kill()
 	image := w.path("data/volumes", v.id, "image")
-	dev, err := loop.Attach(t.Context(), image, false, false)
+	dev, err := disk.AttachLoop(t.Context(), image, false, false)
 	w.must("attach", err)
 	w.must("close", dev.Close())
 	w.startHere()
-	devices, err := loop.Of(image)
+	devices, err := disk.LoopsOf(image)
 	if err != nil || len(devices) > 0 {
 		t.Errorf("the image is attached to %v, %v", devices, err)
 	}
@@ -195,7 +193,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	record := w.path("data/volumes", v.id, "record.json")
 	b, err := os.ReadFile(record)
 	w.must("read", err)
-	edited := strings.Replace(string(b), records.BootID(), "another-boot", 1)
+	edited := strings.Replace(string(b), disk.BootID(), "another-boot", 1)
 	w.must("edit", os.WriteFile(record, []byte(edited), 0o600))
 	w.startHere()
 	b, err = os.ReadFile(record)
@@ -355,7 +353,7 @@ func TestLock_TakesAllKeysOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.lockKeys("b", "a")
-	if fault.CodeOf(err) != codes.Aborted {
+	if disk.CodeOf(err) != codes.Aborted {
 		t.Fatalf("a lock of a key in use: got %v, want Aborted", err)
 	}
 	releaseB, err := l.lockKeys("b")

@@ -12,9 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // NodePublishVolume shows a staged volume at a target path: it binds its directory or file system there, or
@@ -41,7 +39,7 @@ func (d *node) NodePublishVolume(
 		return nil, err
 	}
 
-	t := &records.Target{
+	t := &disk.Target{
 		Use:      use,
 		ReadOnly: req.GetReadonly() || capability.ReaderModes[modeOf(use)],
 	}
@@ -54,9 +52,9 @@ func (d *node) NodePublishVolume(
 }
 
 // checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
-func (d *node) checkStagedAt(v *records.Volume, path string, block bool) error {
+func (d *node) checkStagedAt(v *disk.Volume, path string, block bool) error {
 	if path == "" {
-		return fault.Preconditionf("staging_target_path is missing: the volume has to be staged first")
+		return disk.Preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
 
 	real, err := d.checkPath("staging_target_path", path)
@@ -69,11 +67,11 @@ func (d *node) checkStagedAt(v *records.Volume, path string, block bool) error {
 	case err != nil:
 		return err
 	case !live:
-		return fault.Preconditionf("volume %s is not staged", v.ID)
+		return disk.Preconditionf("volume %s is not staged", v.ID)
 	case v.Stage.Path != real:
-		return fault.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		return disk.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	case v.Stage.Use.Block != block:
-		return fault.Preconditionf("volume %s is staged with another access type", v.ID)
+		return disk.Preconditionf("volume %s is staged with another access type", v.ID)
 	}
 
 	return nil
@@ -81,7 +79,7 @@ func (d *node) checkStagedAt(v *records.Volume, path string, block bool) error {
 
 // recordTarget records the path at which a volume is about to be published. It changes nothing if the volume
 // is published there in the same way. In a mode for one user a volume is published at one path only.
-func (d *node) recordTarget(v *records.Volume, path string, t *records.Target) error {
+func (d *node) recordTarget(v *disk.Volume, path string, t *disk.Target) error {
 	for other, old := range v.Targets {
 		shown, err := d.shownAt(v, other)
 		if err != nil {
@@ -93,12 +91,12 @@ func (d *node) recordTarget(v *records.Volume, path string, t *records.Target) e
 			capability.SinglePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
-			return fault.Newf(codes.AlreadyExists,
+			return disk.Faultf(codes.AlreadyExists,
 				"volume %s is published at %s in another way", v.ID, path)
 		case other == path && shown && old.Ready:
 			return nil
 		case other != path && shown && single:
-			return fault.Preconditionf("volume %s is published at %s", v.ID, other)
+			return disk.Preconditionf("volume %s is published at %s", v.ID, other)
 		case other != path && !shown:
 			// A killed call has recorded a target that it did not mount, or a former call did not drop it.
 			delete(v.Targets, other)
@@ -115,12 +113,12 @@ func (d *node) recordTarget(v *records.Volume, path string, t *records.Target) e
 	return nil
 }
 
-func modeOf(u records.Capability) csi.VolumeCapability_AccessMode_Mode {
+func modeOf(u disk.Capability) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
 }
 
 // publish mounts a volume as its record demands and marks it done.
-func (d *node) publish(v *records.Volume, path string) error {
+func (d *node) publish(v *disk.Volume, path string) error {
 	t := v.Targets[path]
 	if t.Ready {
 		return nil
@@ -150,7 +148,7 @@ func (d *node) publish(v *records.Volume, path string) error {
 	return d.saveVolume(v)
 }
 
-func (d *node) publishMount(v *records.Volume, path string, t *records.Target, shown bool) error {
+func (d *node) publishMount(v *disk.Volume, path string, t *disk.Target, shown bool) error {
 	bits, _, err := capability.MountFlags(t.Use.Flags)
 	if err != nil {
 		return err
@@ -161,11 +159,11 @@ func (d *node) publishMount(v *records.Volume, path string, t *records.Target, s
 	return d.bindMount(v.Stage.Path, path, bits, shown)
 }
 
-func (d *node) publishBlock(v *records.Volume, path string, t *records.Target, shown bool) error {
+func (d *node) publishBlock(v *disk.Volume, path string, t *disk.Target, shown bool) error {
 	if shown {
 		return nil
 	}
-	dev, err := loop.Attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
+	dev, err := disk.AttachLoop(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}
@@ -180,7 +178,7 @@ func makeTarget(path string, block bool) error {
 	case err == nil && info.IsDir() != block:
 		return nil // an earlier call or the orchestrator has made it
 	case err == nil:
-		return fault.Invalidf("target_path %s exists and is of the wrong type", path)
+		return disk.Invalidf("target_path %s exists and is of the wrong type", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -194,7 +192,7 @@ func makeTarget(path string, block bool) error {
 	}
 
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.Invalidf("the parent of target_path does not exist: %w", err)
+		return disk.Invalidf("the parent of target_path does not exist: %w", err)
 	}
 
 	return err
@@ -211,7 +209,7 @@ func (d *node) NodeUnpublishVolume(
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
 	// A repeat after the deletion of the volume has only the target to remove.
-	if fault.Is(err, codes.NotFound) {
+	if disk.IsCode(err, codes.NotFound) {
 		err = ignoreIfUnmounted(path, err)
 		if err == nil {
 			err = removeTarget(path)
@@ -224,7 +222,7 @@ func (d *node) NodeUnpublishVolume(
 	defer release()
 
 	if v.Stage != nil && v.Stage.Path == path {
-		return nil, fault.Invalidf("volume %s is staged at %s, not published", v.ID, path)
+		return nil, disk.Invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
 
 	err = d.unmountAll(v, path)
@@ -260,7 +258,7 @@ func removeTarget(path string) error {
 
 	if !info.IsDir() &&
 		(!info.Mode().IsRegular() || info.Size() > 0) {
-		return fault.Preconditionf("%s is not an empty file: it is left alone", path)
+		return disk.Preconditionf("%s is not an empty file: it is left alone", path)
 	}
 
 	err = os.Remove(path)
@@ -269,7 +267,7 @@ func removeTarget(path string) error {
 		return nil
 	case errors.Is(err, unix.ENOTEMPTY),
 		errors.Is(err, unix.EEXIST):
-		return fault.Preconditionf("%s holds files that are not the volume's: it is left alone", path)
+		return disk.Preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
 
 	return err

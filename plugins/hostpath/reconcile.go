@@ -7,10 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"berth/plugins/hostpath/copying"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // reconcile repairs the effects of a crash. It logs a repair that fails: the record stays, and a later call
@@ -36,7 +33,7 @@ func (d *driver) reconcile() error {
 		d.logFault("failed to remove a half-made group snapshot", "group_snapshot_id", id, err)
 	})
 	for _, n := range d.store.Snapshots.List() {
-		if n.State != records.Ready {
+		if n.State != disk.Ready {
 			d.logger.Info("removing a half-made snapshot",
 				"snapshot_id", n.ID, "state", n.State)
 			err := d.eraseSnapshot(n)
@@ -56,8 +53,8 @@ func (d *driver) logFault(message, key, value string, err error) {
 	}
 }
 
-func (d *driver) reconcileVolume(v *records.Volume) error {
-	if v.State != records.Ready {
+func (d *driver) reconcileVolume(v *disk.Volume) error {
+	if v.State != disk.Ready {
 		d.logger.Info("removing a half-made volume",
 			"volume_id", v.ID, "state", v.State)
 		return d.eraseVolume(v)
@@ -69,7 +66,7 @@ func (d *driver) reconcileVolume(v *records.Volume) error {
 	}
 
 	// The mounts of an earlier boot are gone, and so are its devices.
-	if v.BootID != "" && v.BootID != records.BootID() {
+	if v.BootID != "" && v.BootID != disk.BootID() {
 		v = v.EditCopy()
 		err = d.saveVolume(v)
 		if err != nil {
@@ -77,20 +74,20 @@ func (d *driver) reconcileVolume(v *records.Volume) error {
 		}
 	}
 
-	if v.Type == records.Directory {
+	if v.Type == disk.Directory {
 		return nil
 	}
 
 	// By the record nothing uses the image, so a device that shows it is left over.
 	if v.Stage == nil && len(v.Targets) == 0 {
-		return loop.Detach(d.dataOf(v))
+		return disk.DetachLoop(d.dataOf(v))
 	}
 
 	return d.thawStaged(v)
 }
 
 // thawStaged thaws a file system that was frozen for a copy when the driver was killed.
-func (d *driver) thawStaged(v *records.Volume) error {
+func (d *driver) thawStaged(v *disk.Volume) error {
 	if v.Stage == nil || v.Stage.Use.Block {
 		return nil
 	}
@@ -98,15 +95,15 @@ func (d *driver) thawStaged(v *records.Volume) error {
 	if err != nil || !shown {
 		return err
 	}
-	return filesystem.Thaw(v.Stage.Path)
+	return disk.Thaw(v.Stage.Path)
 }
 
 // removeBare removes directories that were made for a row that was never recorded. They are empty. It keeps a
 // directory with content or with an unreadable record for an operator.
-func removeBare[R records.Row](d *driver, rows *records.Table[R]) {
+func removeBare[R disk.Row](d *driver, rows *disk.Table[R]) {
 	for _, name := range rows.Bare {
 		path := rows.Path(name)
-		err := os.Remove(rows.Path(name, records.RecordFile+".tmp"))
+		err := os.Remove(rows.Path(name, disk.RecordFile+".tmp"))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(path)
 		}
@@ -118,14 +115,14 @@ func removeBare[R records.Row](d *driver, rows *records.Table[R]) {
 	}
 }
 
-// sweepTemps removes the files with which copying.CanReflink tests the file system.
+// sweepTemps removes the files with which disk.CanReflink tests the file system.
 func (d *driver) sweepTemps() error {
 	entries, err := os.ReadDir(d.store.Dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), copying.TempPrefix) {
+		if strings.HasPrefix(e.Name(), disk.ReflinkPrefix) {
 			err := os.Remove(filepath.Join(d.store.Dir, e.Name()))
 			d.logFault("failed to remove a leftover", "path", e.Name(), err)
 		}

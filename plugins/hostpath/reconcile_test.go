@@ -9,19 +9,18 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/plugins/hostpath/copying"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // A driver that is killed leaves the files with which it tests the file system.
 func TestReconcile_RemovesTheTestFilesOfAKilledDriver(t *testing.T) {
-	s, err := records.Open(t.TempDir())
+	s, err := disk.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	d := &driver{store: s, logger: hclog.NewNullLogger()}
-	left := filepath.Join(d.store.Dir, copying.TempPrefix+"123")
+	left := filepath.Join(d.store.Dir, disk.ReflinkPrefix+"123")
 	kept := filepath.Join(d.store.Dir, "of-an-operator")
 	for _, path := range []string{left, kept} {
 		err := os.WriteFile(path, []byte("x"), 0o600)

@@ -17,7 +17,7 @@ import (
 
 	client "berth/csi"
 	"berth/internal/keylock"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 	"berth/plugins/hostpath/socket"
 	"berth/structs"
 )
@@ -85,7 +85,7 @@ type driver struct {
 	ctx    context.Context // of the run: operations end with it, not with their callers
 	logger hclog.Logger
 	locks  keylock.Map // of volumes, snapshots and names: one call at a time
-	store  *records.Store
+	store  *disk.Store
 
 	booking sync.Mutex // held while capacity is checked and reserved
 	ready   atomic.Bool
@@ -194,7 +194,7 @@ func (d *driver) openDriver() error {
 
 // awaitDataDir waits until no other process uses the data directory.
 func (d *driver) awaitDataDir() (err error) {
-	d.store, err = records.OpenFree(d.ctx, d.cfg.DataDir, func() {
+	d.store, err = disk.OpenFreeStore(d.ctx, d.cfg.DataDir, func() {
 		d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
 	})
 	if err != nil {

@@ -11,11 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/plugins/hostpath/copying"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
@@ -24,12 +20,12 @@ func (d *controller) CreateSnapshot(
 ) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
-		return nil, fault.Invalidf("name is missing")
+		return nil, disk.Invalidf("name is missing")
 	}
 
 	sourceID := req.GetSourceVolumeId()
 	if sourceID == "" {
-		return nil, fault.Invalidf("source_volume_id is missing")
+		return nil, disk.Invalidf("source_volume_id is missing")
 	}
 
 	err := d.checkReachable(req.GetAccessibilityRequirements())
@@ -45,11 +41,11 @@ func (d *controller) CreateSnapshot(
 
 	n, found := d.store.Snapshots.FindByName(name)
 	switch {
-	case found && n.State != records.Ready:
-		return nil, fault.Newf(codes.Aborted,
+	case found && n.State != disk.Ready:
+		return nil, disk.Faultf(codes.Aborted,
 			"snapshot %s of that name is being deleted", n.ID)
 	case found && n.Source != sourceID:
-		return nil, fault.Newf(codes.AlreadyExists,
+		return nil, disk.Faultf(codes.AlreadyExists,
 			"snapshot %s of that name is of volume %s", n.ID, n.Source)
 	case !found:
 		v, err := d.volume(sourceID)
@@ -57,7 +53,7 @@ func (d *controller) CreateSnapshot(
 			return nil, err
 		}
 
-		n, err = d.createSnapshot(&records.Snapshot{
+		n, err = d.createSnapshot(&disk.Snapshot{
 			Head:    d.newRecord("snap", name),
 			Content: v.Content,
 			Source:  v.ID,
@@ -71,7 +67,7 @@ func (d *controller) CreateSnapshot(
 	return &csi.CreateSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }
 
-func (d *controller) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
+func (d *controller) describeSnapshot(n *disk.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId:     n.ID,
 		SourceVolumeId: n.Source,
@@ -85,8 +81,8 @@ func (d *controller) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
 func (d *controller) createSnapshot(
-	n *records.Snapshot, copyTo func(path string) error,
-) (*records.Snapshot, error) {
+	n *disk.Snapshot, copyTo func(path string) error,
+) (*disk.Snapshot, error) {
 	err := putBooked(d.driver, d.store.Snapshots, n, n.Size)
 	if err != nil {
 		return nil, err
@@ -94,7 +90,7 @@ func (d *controller) createSnapshot(
 
 	crash("snapshot recorded")
 	data := d.store.Snapshots.Data(n.ID, n.Type)
-	if n.Type == records.Directory {
+	if n.Type == disk.Directory {
 		err = os.Mkdir(data, 0o700)
 	}
 	if err == nil {
@@ -103,7 +99,7 @@ func (d *controller) createSnapshot(
 	if err == nil {
 		crash("snapshot made")
 		ready := *n
-		ready.State = records.Ready
+		ready.State = disk.Ready
 		n = &ready
 		err = d.store.Snapshots.Put(n)
 	}
@@ -115,7 +111,7 @@ func (d *controller) createSnapshot(
 	return n, nil
 }
 
-func (d *driver) eraseSnapshot(n *records.Snapshot) error {
+func (d *driver) eraseSnapshot(n *disk.Snapshot) error {
 	err := os.RemoveAll(d.store.Snapshots.Data(n.ID, n.Type))
 	if err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
@@ -147,24 +143,24 @@ func (d *controller) copyVolume(id, to string) (err error) {
 }
 
 func (d *controller) copyData(typ, from, to string) error {
-	if typ == records.Directory {
-		err := copying.Tree(d.ctx, from, to)
+	if typ == disk.Directory {
+		err := disk.CopyTree(d.ctx, from, to)
 		if err != nil {
 			return err
 		}
 		// Tree syncs none of the files: one sync of all is cheaper.
-		return filesystem.Sync(to)
+		return disk.Sync(to)
 	}
-	return copying.Image(d.ctx, from, to)
+	return disk.CopyImage(d.ctx, from, to)
 }
 
 // quiesce prevents changes of an image during a copy, until a call of the returned function. It freezes the
 // image's file system, so that the copy has a clean journal. It cannot freeze a block device, so it accepts a
 // writable one only if a copy is of one instant. The copy of a directory is file by file: a user who needs
 // all files of one instant has to stop the writers first.
-func (d *controller) quiesce(v *records.Volume) (unfreeze func() error, err error) {
+func (d *controller) quiesce(v *disk.Volume) (unfreeze func() error, err error) {
 	none := func() error { return nil }
-	if v.Type == records.Directory || v.Stage == nil {
+	if v.Type == disk.Directory || v.Stage == nil {
 		return none, nil
 	}
 
@@ -174,27 +170,27 @@ func (d *controller) quiesce(v *records.Volume) (unfreeze func() error, err erro
 			return none, err
 		}
 
-		err = filesystem.Freeze(v.Stage.Path)
+		err = disk.Freeze(v.Stage.Path)
 		if err != nil {
 			return none, err
 		}
 
 		crash("snapshot frozen")
 		return func() error {
-			return filesystem.Thaw(v.Stage.Path)
+			return disk.Thaw(v.Stage.Path)
 		}, nil
 	}
 
 	for path, t := range v.Targets {
-		if !t.ReadOnly && !copying.CanReflink(d.store.Dir) {
-			return none, fault.Preconditionf(
+		if !t.ReadOnly && !disk.CanReflink(d.store.Dir) {
+			return none, disk.Preconditionf(
 				"volume %s is written to as a block device at %s, "+
 					"and the file system of %s cannot copy it in one instant",
 				v.ID, path, d.store.Dir)
 		}
 	}
 
-	return none, loop.Flush(d.dataOf(v))
+	return none, disk.FlushLoop(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.
@@ -203,7 +199,7 @@ func (d *controller) DeleteSnapshot(
 ) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
-		return nil, fault.Invalidf("snapshot_id is missing")
+		return nil, disk.Invalidf("snapshot_id is missing")
 	}
 
 	release, err := d.lockKeys(id)
@@ -223,7 +219,7 @@ func (d *controller) DeleteSnapshot(
 	}
 
 	gone := *n
-	gone.State = records.Deleting
+	gone.State = disk.Deleting
 	err = d.store.Snapshots.Put(&gone)
 	if err != nil {
 		return nil, err

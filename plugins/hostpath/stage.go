@@ -10,10 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
@@ -48,7 +45,7 @@ func (d *node) NodeStageVolume(
 
 // recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
 // staged there in the same way, and rejects another way.
-func (d *node) recordStage(v *records.Volume, path string, u records.Capability) error {
+func (d *node) recordStage(v *disk.Volume, path string, u disk.Capability) error {
 	// A record that is not ready is of a call that was killed or failed: this call replaces it.
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.isStaged(v)
@@ -58,16 +55,16 @@ func (d *node) recordStage(v *records.Volume, path string, u records.Capability)
 
 		switch {
 		case live && s.Path != path:
-			return fault.Preconditionf("volume %s is staged at %s", v.ID, s.Path)
+			return disk.Preconditionf("volume %s is staged at %s", v.ID, s.Path)
 		case live && !s.Use.Equal(u):
-			return fault.Newf(codes.AlreadyExists,
+			return disk.Faultf(codes.AlreadyExists,
 				"volume %s is staged at %s with another capability", v.ID, path)
 		case live:
 			return nil
 		}
 	}
 
-	v.Stage = &records.Staging{Path: path, Use: u}
+	v.Stage = &disk.Staging{Path: path, Use: u}
 	err := d.saveVolume(v)
 	if err != nil {
 		return err
@@ -79,20 +76,20 @@ func (d *node) recordStage(v *records.Volume, path string, u records.Capability)
 
 // isStaged reports whether a volume is staged at the path in its record, by the mount table and the loop
 // devices.
-func (d *driver) isStaged(v *records.Volume) (bool, error) {
+func (d *driver) isStaged(v *disk.Volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
 	}
 	if !v.Stage.Use.Block {
 		return d.shownAt(v, v.Stage.Path)
 	}
-	devices, err := loop.Of(d.dataOf(v))
+	devices, err := disk.LoopsOf(d.dataOf(v))
 	return len(devices) > 0, err
 }
 
 // stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
 // already.
-func (d *node) stage(v *records.Volume) error {
+func (d *node) stage(v *disk.Volume) error {
 	live, err := d.isStaged(v)
 	if err != nil {
 		return err
@@ -106,7 +103,7 @@ func (d *node) stage(v *records.Volume) error {
 	}
 
 	crash("stage mounted")
-	if v.Type == records.Image && !v.Stage.Use.Block &&
+	if v.Type == disk.Image && !v.Stage.Use.Block &&
 		v.FSSize < v.Size {
 		// The stage has not grown the file system before the mount: it is xfs, or it was mounted. It works
 		// with its size, so a failure is only logged.
@@ -125,9 +122,9 @@ func (d *node) stage(v *records.Volume) error {
 	return d.saveVolume(v)
 }
 
-func (d *node) mountStage(v *records.Volume) error {
+func (d *node) mountStage(v *disk.Volume) error {
 	switch {
-	case v.Type == records.Directory:
+	case v.Type == disk.Directory:
 		return d.stageDirectory(v)
 	case v.Stage.Use.Block:
 		return d.stageBlock(v)
@@ -135,7 +132,7 @@ func (d *node) mountStage(v *records.Volume) error {
 	return d.stageFileSystem(v)
 }
 
-func (d *node) stageDirectory(v *records.Volume) error {
+func (d *node) stageDirectory(v *disk.Volume) error {
 	bits, _, err := capability.MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
@@ -145,25 +142,25 @@ func (d *node) stageDirectory(v *records.Volume) error {
 
 // stageBlock attaches the device that NodePublishVolume binds. It does not attach it as auto, because a bind
 // of the device's file does not count as a user.
-func (d *node) stageBlock(v *records.Volume) error {
+func (d *node) stageBlock(v *disk.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	dev, err := loop.Attach(d.ctx, d.dataOf(v), false, false)
+	dev, err := disk.AttachLoop(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
 	return dev.Close()
 }
 
-func (d *node) stageFileSystem(v *records.Volume) error {
+func (d *node) stageFileSystem(v *disk.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
 
 	grown, err := d.growUnused(v)
 	switch {
-	case fault.Is(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
+	case disk.IsCode(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
 		d.logger.Warn("file system in use, mounting it without growth",
 			"volume_id", v.ID, "error", err)
 	case err != nil:
@@ -177,19 +174,19 @@ func (d *node) stageFileSystem(v *records.Volume) error {
 		return err
 	}
 
-	if o := filesystem.Types[v.FSType].Options; o != "" {
+	if o := disk.FileSystems[v.FSType].Options; o != "" {
 		options = append(options, o)
 	}
 
 	data := strings.Join(options, ",")
-	dev, err := loop.Attach(d.ctx, d.dataOf(v), false, true)
+	dev, err := disk.AttachLoop(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 
 	crash("stage attached")
-	err = fault.RetryBusy(d.ctx, func() error {
+	err = disk.RetryBusy(d.ctx, func() error {
 		return unix.Mount(dev.Name(), v.Stage.Path, v.FSType, bits, data)
 	})
 	if err != nil {
@@ -209,7 +206,7 @@ func (d *node) NodeUnstageVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
-	if fault.Is(err, codes.NotFound) {
+	if disk.IsCode(err, codes.NotFound) {
 		return &csi.NodeUnstageVolumeResponse{}, ignoreIfUnmounted(path, err)
 	}
 	if err != nil {
@@ -239,21 +236,21 @@ func ignoreIfUnmounted(path string, err error) error {
 }
 
 // checkUnpublished rejects a volume that is published at a path by the mount table. It drops other targets.
-func checkUnpublished(v *records.Volume) error {
+func checkUnpublished(v *disk.Volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
 		if err != nil {
 			return err
 		}
 		if mounted {
-			return fault.Preconditionf("volume %s is still published at %s", v.ID, p)
+			return disk.Preconditionf("volume %s is still published at %s", v.ID, p)
 		}
 		delete(v.Targets, p)
 	}
 	return nil
 }
 
-func (d *node) unstage(v *records.Volume) error {
+func (d *node) unstage(v *disk.Volume) error {
 	if !v.Stage.Use.Block {
 		err := d.unmountAll(v, v.Stage.Path)
 		if err != nil {
@@ -262,9 +259,9 @@ func (d *node) unstage(v *records.Volume) error {
 	}
 
 	crash("unstage unmounted")
-	if v.Type == records.Image {
+	if v.Type == disk.Image {
 		// This includes the devices of read-only publications, which no unpublish detaches.
-		err := loop.Detach(d.dataOf(v))
+		err := disk.DetachLoop(d.dataOf(v))
 		if err != nil {
 			return err
 		}

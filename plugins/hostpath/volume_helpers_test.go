@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"berth/csi"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/test/kit"
@@ -23,10 +22,10 @@ type kind struct {
 }
 
 var (
-	aDirectory = kind{"directory", records.Directory, "", false, 16 << 20}
-	anImage    = kind{"image", records.Image, "ext4", false, 16 << 20}
-	aBlock     = kind{"block", records.Image, "", true, 16 << 20}
-	anXFS      = kind{"xfs", records.Image, "xfs", false, 300 << 20}
+	aDirectory = kind{"directory", disk.Directory, "", false, 16 << 20}
+	anImage    = kind{"image", disk.Image, "ext4", false, 16 << 20}
+	aBlock     = kind{"block", disk.Image, "", true, 16 << 20}
+	anXFS      = kind{"xfs", disk.Image, "xfs", false, 300 << 20}
 	kinds      = []kind{aDirectory, anImage, aBlock}
 )
 
@@ -43,13 +42,13 @@ func (k kind) options() *structs.CSIMountOptions {
 
 func (k kind) needs(t *testing.T) {
 	t.Helper()
-	if k.typ == records.Image {
+	if k.typ == disk.Image {
 		needLoops(t)
 	}
 	if k.fsType == "" {
 		return
 	}
-	if _, err := filesystem.FindTool("mkfs." + k.fsType); err != nil {
+	if _, err := disk.FindTool("mkfs." + k.fsType); err != nil {
 		kit.SkipLacking(t, err.Error())
 	}
 }

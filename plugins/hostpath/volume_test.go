@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
-	"berth/plugins/hostpath/copying"
-	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/disk"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/test/kit"
@@ -326,7 +325,7 @@ func TestSources_AreCopied(t *testing.T) {
 func TestSnapshot_RejectsAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := newRunningFixture(t)
-	if copying.CanReflink(w.dir) {
+	if disk.CanReflink(w.dir) {
 		kit.SkipLacking(t, "a file system without reflinks: with them every copy is of one instant")
 	}
 	v := w.volume(aBlock, "v")
@@ -362,7 +361,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 
 func fsSize(t *testing.T, path string) int64 {
 	t.Helper()
-	total, _, err := filesystem.FreeSpace(path)
+	total, _, err := disk.FreeSpace(path)
 	if err != nil {
 		t.Fatal(err)
 	}

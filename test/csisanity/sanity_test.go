@@ -16,7 +16,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/csi"
-	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/disk"
 	"berth/test/kit"
 )
 
@@ -70,7 +70,7 @@ func TestHostpath_PassesTheSuite(t *testing.T) {
 			t.Cleanup(func() {
 				images, _ := filepath.Glob(filepath.Join(dir, "data", "*", "*", "image"))
 				for _, i := range images { // of a run that failed: its mounts have ended with its namespace
-					_ = loop.Detach(i)
+					_ = disk.DetachLoop(i)
 				}
 				if err := os.RemoveAll(dir); err != nil {
 					t.Error(err)

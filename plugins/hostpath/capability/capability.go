@@ -5,8 +5,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // Check rejects a capability that no volume can have.
@@ -14,15 +13,15 @@ func Check(c *csi.VolumeCapability) error {
 	mode := c.GetAccessMode().GetMode()
 	switch {
 	case c == nil:
-		return fault.Invalidf("volume_capability is missing")
+		return disk.Invalidf("volume_capability is missing")
 	case c.GetAccessType() == nil:
-		return fault.Invalidf("volume_capability has no access type")
+		return disk.Invalidf("volume_capability has no access type")
 	case mode == csi.VolumeCapability_AccessMode_UNKNOWN:
-		return fault.Invalidf("volume_capability has no access mode")
+		return disk.Invalidf("volume_capability has no access mode")
 	case csi.VolumeCapability_AccessMode_Mode_name[int32(mode)] == "":
-		return fault.Invalidf("volume_capability has an unknown access mode")
+		return disk.Invalidf("volume_capability has an unknown access mode")
 	case c.GetMount().GetVolumeMountGroup() != "":
-		return fault.Invalidf("volume_mount_group is not supported")
+		return disk.Invalidf("volume_mount_group is not supported")
 	}
 
 	_, _, err := MountFlags(c.GetMount().GetMountFlags())
@@ -32,8 +31,8 @@ func Check(c *csi.VolumeCapability) error {
 // CheckAllowed rejects a well-formed capability that a volume of a type cannot serve.
 func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
-		if typ == records.Directory {
-			return fault.Preconditionf("a directory volume is no block device")
+		if typ == disk.Directory {
+			return disk.Preconditionf("a directory volume is no block device")
 		}
 		return nil
 	}
@@ -41,7 +40,7 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	mount := c.GetMount()
 	want := mount.GetFsType()
 	if want != "" && want != fsType {
-		return fault.Preconditionf(
+		return disk.Preconditionf(
 			"a file system of type %s is requested, the volume has %s",
 			want, cmp.Or(fsType, "none"))
 	}
@@ -49,10 +48,10 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	// Each caller has called Check, which rejects the options that are not allowed.
 	bits, data, _ := MountFlags(mount.GetMountFlags())
 	switch {
-	case typ == records.Image && fsType == "":
-		return fault.Preconditionf("the volume was made as a block device, without a file system")
-	case typ == records.Directory && (len(data) > 0 || bits&^PerMount != 0):
-		return fault.Preconditionf(
+	case typ == disk.Image && fsType == "":
+		return disk.Preconditionf("the volume was made as a block device, without a file system")
+	case typ == disk.Directory && (len(data) > 0 || bits&^PerMount != 0):
+		return disk.Preconditionf(
 			"a directory volume takes none of the mount flags that are a file system's")
 	}
 
@@ -61,8 +60,8 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 
 // Of returns the part of a capability that a record keeps. The type of the file system is in the content of
 // the record.
-func Of(c *csi.VolumeCapability) records.Capability {
-	return records.Capability{
+func Of(c *csi.VolumeCapability) disk.Capability {
+	return disk.Capability{
 		Block: c.GetBlock() != nil,
 		Mode:  int32(c.GetAccessMode().GetMode()),
 		Flags: c.GetMount().GetMountFlags(),

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/disk"
 )
 
 // flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A
@@ -58,7 +58,7 @@ func MountFlags(options []string) (bits uintptr, data []string, err error) {
 			case known:
 				bits |= f.bit
 			case forbiddenFlag.MatchString(o):
-				return 0, nil, fault.Invalidf(
+				return 0, nil, disk.Invalidf(
 					"a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
 			default:
 				data = append(data, o)

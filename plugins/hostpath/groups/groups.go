@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/disk"
 )
 
 // MaxSources is the most volumes of a group.
@@ -23,19 +22,19 @@ const MaxSources = 64
 
 // Driver is what the service needs of the driver.
 type Driver struct {
-	Store func() *records.Store
+	Store func() *disk.Store
 	// Lock locks all keys or none. The error is ABORTED.
 	Lock func(keys ...string) (release func(), err error)
 	// Record returns the head of a new record.
-	Record func(kind, name string) records.Head
-	Volume func(id string) (*records.Volume, error)
+	Record func(kind, name string) disk.Head
+	Volume func(id string) (*disk.Volume, error)
 	// Freeze prevents changes of a volume until a call of the returned function. The error is
 	// FAILED_PRECONDITION for a volume with a writer that it cannot stop.
-	Freeze func(v *records.Volume) (thaw func() error, err error)
+	Freeze func(v *disk.Volume) (thaw func() error, err error)
 	// Copy makes a snapshot of a volume that does not change.
-	Copy     func(n *records.Snapshot, v *records.Volume) (*records.Snapshot, error)
-	Erase    func(n *records.Snapshot) error
-	Describe func(n *records.Snapshot) *csi.Snapshot
+	Copy     func(n *disk.Snapshot, v *disk.Volume) (*disk.Snapshot, error)
+	Erase    func(n *disk.Snapshot) error
+	Describe func(n *disk.Snapshot) *csi.Snapshot
 	// Foreign returns the error for the ID of another node, nil for others.
 	Foreign func(id string) error
 	// Crash is called at the points between record, act and mark.
@@ -68,12 +67,12 @@ func (s *Service) CreateVolumeGroupSnapshot(
 ) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
-		return nil, fault.Invalidf("name is missing")
+		return nil, disk.Invalidf("name is missing")
 	}
 	sources := slices.Sorted(slices.Values(req.GetSourceVolumeIds()))
 	n := len(sources)
 	if n == 0 || n > MaxSources || sources[0] == "" || len(slices.Compact(slices.Clone(sources))) != n {
-		return nil, fault.Invalidf("source_volume_ids: expected 1 to %d different IDs", MaxSources)
+		return nil, disk.Invalidf("source_volume_ids: expected 1 to %d different IDs", MaxSources)
 	}
 
 	release, err := s.Lock(append(slices.Clone(sources), "group name "+name)...)
@@ -84,10 +83,10 @@ func (s *Service) CreateVolumeGroupSnapshot(
 
 	g, found := s.Store().Groups.FindByName(name)
 	switch {
-	case found && g.State != records.Ready:
-		return nil, fault.Newf(codes.Aborted, "group snapshot %s of that name is being deleted", g.ID)
+	case found && g.State != disk.Ready:
+		return nil, disk.Faultf(codes.Aborted, "group snapshot %s of that name is being deleted", g.ID)
 	case found && !slices.Equal(g.Sources, sources):
-		return nil, fault.Newf(codes.AlreadyExists, "group snapshot %s of that name is of the volumes %q",
+		return nil, disk.Faultf(codes.AlreadyExists, "group snapshot %s of that name is of the volumes %q",
 			g.ID, g.Sources)
 	case !found:
 		g, err = s.cut(name, sources)
@@ -101,7 +100,7 @@ func (s *Service) CreateVolumeGroupSnapshot(
 }
 
 // describe returns a group with its snapshots.
-func (s *Service) describe(g *records.Group) (*csi.VolumeGroupSnapshot, error) {
+func (s *Service) describe(g *disk.Group) (*csi.VolumeGroupSnapshot, error) {
 	described := &csi.VolumeGroupSnapshot{
 		GroupSnapshotId: g.ID,
 		CreationTime:    timestamppb.New(g.Created),
@@ -110,7 +109,7 @@ func (s *Service) describe(g *records.Group) (*csi.VolumeGroupSnapshot, error) {
 	for _, id := range g.Snapshots {
 		n, ok := s.Store().Snapshots.Get(id)
 		if !ok {
-			return nil, fault.Newf(codes.Internal, "group snapshot %s has no snapshot %s", g.ID, id)
+			return nil, disk.Faultf(codes.Internal, "group snapshot %s has no snapshot %s", g.ID, id)
 		}
 		described.Snapshots = append(described.Snapshots, s.Describe(n))
 	}
@@ -119,8 +118,8 @@ func (s *Service) describe(g *records.Group) (*csi.VolumeGroupSnapshot, error) {
 
 // cut makes a group: recorded, copied, marked ready. It removes the remains of a failure. The next start
 // removes the remains of a kill.
-func (s *Service) cut(name string, sources []string) (*records.Group, error) {
-	var volumes []*records.Volume
+func (s *Service) cut(name string, sources []string) (*disk.Group, error) {
+	var volumes []*disk.Volume
 	for _, id := range sources {
 		v, err := s.Volume(id)
 		if err != nil {
@@ -129,7 +128,7 @@ func (s *Service) cut(name string, sources []string) (*records.Group, error) {
 		volumes = append(volumes, v)
 	}
 
-	g := &records.Group{
+	g := &disk.Group{
 		Head:    s.Record("group", name),
 		Sources: sources,
 		Created: time.Now().UTC(),
@@ -144,7 +143,7 @@ func (s *Service) cut(name string, sources []string) (*records.Group, error) {
 	made.Snapshots, err = s.copyAll(g, volumes)
 	if err == nil {
 		s.Crash("group made")
-		made.State = records.Ready
+		made.State = disk.Ready
 		err = s.Store().Groups.Put(&made)
 	}
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *Service) cut(name string, sources []string) (*records.Group, error) {
 }
 
 // copyAll copies volumes while none of them changes.
-func (s *Service) copyAll(g *records.Group, volumes []*records.Volume) (ids []string, err error) {
+func (s *Service) copyAll(g *disk.Group, volumes []*disk.Volume) (ids []string, err error) {
 	for _, v := range volumes {
 		thaw, freezeErr := s.Freeze(v)
 		if freezeErr != nil {
@@ -165,7 +164,7 @@ func (s *Service) copyAll(g *records.Group, volumes []*records.Volume) (ids []st
 	}
 
 	for _, v := range volumes {
-		n, err := s.Copy(&records.Snapshot{
+		n, err := s.Copy(&disk.Snapshot{
 			Head:    s.Record("snap", ""),
 			Content: v.Content,
 			Source:  v.ID,
@@ -183,7 +182,7 @@ func (s *Service) copyAll(g *records.Group, volumes []*records.Volume) (ids []st
 
 // Remove removes a group that is not ready, with its snapshots. The record is the last, so a repeat finds the
 // rest.
-func (s *Service) Remove(g *records.Group) error {
+func (s *Service) Remove(g *disk.Group) error {
 	for _, n := range s.Store().Snapshots.List() {
 		if n.Group != g.ID {
 			continue
@@ -201,16 +200,16 @@ func (s *Service) Remove(g *records.Group) error {
 // removal.
 func (s *Service) Reconcile(report func(id string, err error)) {
 	for _, g := range s.Store().Groups.List() {
-		if g.State != records.Ready {
+		if g.State != disk.Ready {
 			report(g.ID, s.Remove(g))
 		}
 	}
 }
 
 // checkList rejects a list that is not that of the snapshots of a group.
-func checkList(g *records.Group, ids []string) error {
+func checkList(g *disk.Group, ids []string) error {
 	if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(g.Snapshots))) {
-		return fault.Invalidf("snapshot_ids: group snapshot %s has the snapshots %q", g.ID, g.Snapshots)
+		return disk.Invalidf("snapshot_ids: group snapshot %s has the snapshots %q", g.ID, g.Snapshots)
 	}
 	return nil
 }
@@ -221,7 +220,7 @@ func (s *Service) DeleteVolumeGroupSnapshot(
 ) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	id := req.GetGroupSnapshotId()
 	if id == "" {
-		return nil, fault.Invalidf("group_snapshot_id is missing")
+		return nil, disk.Invalidf("group_snapshot_id is missing")
 	}
 	release, err := s.Lock(append(slices.Clone(req.GetSnapshotIds()), id)...)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *Service) DeleteVolumeGroupSnapshot(
 	if !ok {
 		return resp, s.Foreign(id)
 	}
-	if g.State == records.Ready {
+	if g.State == disk.Ready {
 		err = checkList(g, req.GetSnapshotIds())
 	}
 	if err != nil {
@@ -242,7 +241,7 @@ func (s *Service) DeleteVolumeGroupSnapshot(
 	}
 
 	gone := *g
-	gone.State = records.Deleting
+	gone.State = disk.Deleting
 	err = s.Store().Groups.Put(&gone)
 	if err != nil {
 		return nil, err
@@ -257,13 +256,13 @@ func (s *Service) GetVolumeGroupSnapshot(
 ) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := req.GetGroupSnapshotId()
 	if id == "" {
-		return nil, fault.Invalidf("group_snapshot_id is missing")
+		return nil, disk.Invalidf("group_snapshot_id is missing")
 	}
 	g, ok := s.Store().Groups.Get(id)
-	if !ok || g.State != records.Ready {
+	if !ok || g.State != disk.Ready {
 		err := s.Foreign(id)
 		if err == nil {
-			err = fault.Newf(codes.NotFound, "there is no group snapshot %s", id)
+			err = disk.Faultf(codes.NotFound, "there is no group snapshot %s", id)
 		}
 		return nil, err
 	}

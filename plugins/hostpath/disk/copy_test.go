@@ -1,4 +1,4 @@
-package copying
+package disk
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestTree_CopiesEverything(t *testing.T) {
 	old := time.Unix(1000, 0)
 	must(os.Chtimes(from+"/dir", old, old))
 
-	must(Tree(context.Background(), from, to))
+	must(CopyTree(context.Background(), from, to))
 
 	for _, name := range []string{
 		".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up", "pipe", "null",
@@ -113,7 +113,7 @@ func TestTree_EndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Tree(ctx, from, to); !errors.Is(err, context.Canceled) {
+	if err := CopyTree(ctx, from, to); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want a canceled context", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestImage_KeepsHoles(t *testing.T) {
 				r.Fatal(err)
 			}
 		}
-		if err := Image(context.Background(), dir+"/from", dir+"/to"); err != nil {
+		if err := CopyImage(context.Background(), dir+"/from", dir+"/to"); err != nil {
 			r.Fatal(err)
 		}
 		a, err1 := os.ReadFile(dir + "/from")

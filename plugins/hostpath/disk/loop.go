@@ -1,4 +1,4 @@
-package loop
+package disk
 
 import (
 	"context"
@@ -12,29 +12,27 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
-
-	"berth/plugins/hostpath/fault"
 )
 
-// Device is a loop device that shows an image of this driver.
-type Device struct {
+// LoopDevice is a loop device that shows an image of this driver.
+type LoopDevice struct {
 	Path string // /dev/loopN
 	// The number of the device: st_rdev of its node, and st_dev of the files on it.
 	Rdev     uint64
 	ReadOnly bool
 }
 
-// Attach returns an open loop device that shows an image. It uses an attached one if there is one. With
+// AttachLoop returns an open loop device that shows an image. It uses an attached one if there is one. With
 // auto the kernel detaches the device after its last user, so that it ends with its mount. The returned file
 // is a user until the device is mounted. A device that is only bound as a file has no user, so it must not be
 // auto.
-func Attach(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
-	devices, err := Of(image)
+func AttachLoop(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
+	devices, err := LoopsOf(image)
 	if err != nil {
 		return nil, err
 	}
 
-	i := slices.IndexFunc(devices, func(l Device) bool {
+	i := slices.IndexFunc(devices, func(l LoopDevice) bool {
 		return l.ReadOnly == readOnly
 	})
 
@@ -86,7 +84,7 @@ func attachFree(
 	}
 	defer control.Close()
 
-	err = fault.RetryBusy(ctx, func() error { // another process may take the free device first
+	err = RetryBusy(ctx, func() error { // another process may take the free device first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
 			dev, err = configureLoop("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
@@ -95,7 +93,7 @@ func attachFree(
 	})
 
 	if errors.Is(err, unix.EBUSY) {
-		err = fault.Newf(codes.ResourceExhausted, "no loop device is free: %w", err)
+		err = Faultf(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
 
 	return dev, err
@@ -149,8 +147,8 @@ func loopStatus(dev *os.File, image string) *unix.LoopInfo64 {
 	return info
 }
 
-// Of finds the loop devices that show an image.
-func Of(image string) ([]Device, error) {
+// LoopsOf finds the loop devices that show an image.
+func LoopsOf(image string) ([]LoopDevice, error) {
 	_, err := os.Stat(image)
 	if err != nil {
 		return nil, err
@@ -161,7 +159,7 @@ func Of(image string) ([]Device, error) {
 		return nil, err
 	}
 
-	var found []Device
+	var found []LoopDevice
 	for _, p := range paths {
 		if !mayBeBound(p) {
 			continue
@@ -175,7 +173,7 @@ func Of(image string) ([]Device, error) {
 		var st unix.Stat_t
 		info := loopStatus(f, image)
 		if info != nil && unix.Fstat(int(f.Fd()), &st) == nil {
-			found = append(found, Device{
+			found = append(found, LoopDevice{
 				Path:     p,
 				Rdev:     uint64(st.Rdev),
 				ReadOnly: info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
@@ -200,9 +198,9 @@ func mayBeBound(device string) bool {
 	return err == nil
 }
 
-// Detach frees the loop devices of an image that are not open. The kernel frees an open one after its
+// DetachLoop frees the loop devices of an image that are not open. The kernel frees an open one after its
 // last user.
-func Detach(image string) error {
+func DetachLoop(image string) error {
 	return eachLoop("detaching", image, func(dev *os.File) error {
 		if loopStatus(dev, image) == nil {
 			return nil
@@ -215,22 +213,22 @@ func Detach(image string) error {
 	})
 }
 
-// Resize gives the loop devices of an image the new size of the image.
-func Resize(image string) error {
+// ResizeLoop gives the loop devices of an image the new size of the image.
+func ResizeLoop(image string) error {
 	return eachLoop("resizing", image, func(dev *os.File) error {
 		return unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_CAPACITY, 0)
 	})
 }
 
-// Flush writes the caches of an image's loop devices back to the image.
-func Flush(image string) error {
+// FlushLoop writes the caches of an image's loop devices back to the image.
+func FlushLoop(image string) error {
 	return eachLoop("writing back", image, (*os.File).Sync)
 }
 
 // eachLoop calls do for each loop device of an image, until a call fails. doing describes the call in the
 // error.
 func eachLoop(doing, image string, do func(dev *os.File) error) error {
-	devices, err := Of(image)
+	devices, err := LoopsOf(image)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package filesystem
+package disk
 
 import (
 	"bytes"
@@ -13,20 +13,18 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"berth/plugins/hostpath/fault"
 )
 
-// Type holds the driver's commands for one type of file system.
-type Type struct {
+// FileSystem holds the driver's commands for one type of file system.
+type FileSystem struct {
 	mkfs    []string // the image's path follows
 	Minimum int64    // the least size, in bytes
 	Usual   int64    // the size of a volume that names none, in bytes
 	Options string   // mount data that is always given
 }
 
-// Types are the types of file systems that the driver can make, by their names.
-var Types = map[string]Type{
+// FileSystems are the types of file systems that the driver can make, by their names.
+var FileSystems = map[string]FileSystem{
 	// The file system reserves no blocks for root, because it has only the data of the volume. It writes
 	// tables at their first use, so that a new thin image stays sparse.
 	"ext4": {
@@ -46,8 +44,8 @@ var Types = map[string]Type{
 	},
 }
 
-// Default is the type of a volume that names none.
-const Default = "ext4"
+// DefaultFileSystem is the type of a volume that names none.
+const DefaultFileSystem = "ext4"
 
 // runTool runs a command. okay lists the exit codes of success besides 0. The error has the end of the
 // output.
@@ -101,14 +99,14 @@ func FindTool(name string) (string, error) {
 		}
 	}
 
-	return "", fault.Preconditionf("%s is not installed on this node", name)
+	return "", Preconditionf("%s is not installed on this node", name)
 }
 
 // Format makes the file system of a new image.
 func Format(ctx context.Context, fsType, image string) error {
-	f, ok := Types[fsType]
+	f, ok := FileSystems[fsType]
 	if !ok {
-		return fault.Invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
+		return Invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
 	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
@@ -155,7 +153,7 @@ func GrowOnline(ctx context.Context, fsType, path string, size int64) error {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return fault.Preconditionf(
+		return Preconditionf(
 			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 

@@ -1,4 +1,4 @@
-package records
+package disk
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func openWithRecord(t *testing.T, record []byte) *Store {
 			t.Fatal(err)
 		}
 	}
-	s, err := Open(dir)
+	s, err := OpenStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

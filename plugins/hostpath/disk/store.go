@@ -1,4 +1,9 @@
-package records
+// Package disk has the data of volumes and snapshots in the data directory of the driver. The Store keeps
+// their records beside their data: a record is durable before the driver acts on it. The other functions copy
+// images and directories, make, grow and freeze the file systems of images with the programs of the machine,
+// and attach images to loop devices of the kernel. Each error has a gRPC code. The package mounts nothing and
+// logs nothing.
+package disk
 
 import (
 	"context"
@@ -183,9 +188,9 @@ type Store struct {
 	Groups    *Table[*Group]
 }
 
-// Open locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
+// OpenStore locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
 // has the lock.
-func Open(dir string) (*Store, error) {
+func OpenStore(dir string) (*Store, error) {
 	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return nil, err
@@ -237,12 +242,12 @@ func Open(dir string) (*Store, error) {
 // lockRetry is the time between two attempts to lock the data directory.
 const lockRetry = 100 * time.Millisecond
 
-// OpenFree is Open once no other process has the lock. It calls waiting once if one has. The error is that of
-// ctx if that ends before.
-func OpenFree(ctx context.Context, dir string, waiting func()) (*Store, error) {
+// OpenFreeStore is OpenStore once no other process has the lock. It calls waiting once if one has. The error
+// is that of ctx if that ends before.
+func OpenFreeStore(ctx context.Context, dir string, waiting func()) (*Store, error) {
 	report := sync.OnceFunc(waiting)
 	for {
-		s, err := Open(dir)
+		s, err := OpenStore(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return s, err
 		}

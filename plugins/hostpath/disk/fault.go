@@ -1,4 +1,4 @@
-package fault
+package disk
 
 import (
 	"context"
@@ -11,19 +11,19 @@ import (
 	"berth/internal/backoff"
 )
 
-// Newf makes an error with a gRPC code. %w wraps the cause.
-func Newf(code codes.Code, format string, args ...any) error {
+// Faultf makes an error with a gRPC code. %w wraps the cause.
+func Faultf(code codes.Code, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
 // Invalidf makes the error of a request that is invalid in every state of the driver.
 func Invalidf(format string, args ...any) error {
-	return Newf(codes.InvalidArgument, format, args...)
+	return Faultf(codes.InvalidArgument, format, args...)
 }
 
 // Preconditionf makes the error of a request that the present state does not allow.
 func Preconditionf(format string, args ...any) error {
-	return Newf(codes.FailedPrecondition, format, args...)
+	return Faultf(codes.FailedPrecondition, format, args...)
 }
 
 type failure struct {
@@ -54,8 +54,8 @@ func CodeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// Is reports whether an error has a code.
-func Is(err error, code codes.Code) bool {
+// IsCode reports whether an error has a code.
+func IsCode(err error, code codes.Code) bool {
 	return err != nil && CodeOf(err) == code
 }
 
@@ -64,7 +64,7 @@ func Is(err error, code codes.Code) bool {
 func RetryBusy(ctx context.Context, try func() error) error {
 	err := backoff.RetryEBUSY(ctx, try)
 	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
-		return Newf(codes.Unavailable, "the driver ends: %w", err)
+		return Faultf(codes.Unavailable, "the driver ends: %w", err)
 	}
 	return err
 }

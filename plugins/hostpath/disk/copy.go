@@ -1,5 +1,4 @@
-// Package copying copies the data of volumes: images and directories.
-package copying
+package disk
 
 import (
 	"context"
@@ -15,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Image copies a sparse file: as a reflink if the file system supports it, else the parts with data.
-func Image(ctx context.Context, from, to string) error {
+// CopyImage copies a sparse file: as a reflink if the file system supports it, else the parts with data.
+func CopyImage(ctx context.Context, from, to string) error {
 	// The volume may be in use: the caller has frozen its file system, or a reflink takes one instant.
 	src, err := os.Open(from)
 	if err != nil {
@@ -37,20 +36,20 @@ func Image(ctx context.Context, from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// TempPrefix begins the names of the files with which CanReflink tests a file system. A killed process leaves
-// them.
-const TempPrefix = ".reflink"
+// ReflinkPrefix begins the names of the files with which CanReflink tests a file system. A killed process
+// leaves them.
+const ReflinkPrefix = ".reflink"
 
 // CanReflink reports whether files of a directory can share blocks. It tries it with two files, because the
 // kernel does not tell it of a directory.
 func CanReflink(dir string) bool {
-	a, err := os.CreateTemp(dir, TempPrefix)
+	a, err := os.CreateTemp(dir, ReflinkPrefix)
 	if err != nil {
 		return false
 	}
 	defer os.Remove(a.Name())
 	defer a.Close()
-	b, err := os.CreateTemp(dir, TempPrefix)
+	b, err := os.CreateTemp(dir, ReflinkPrefix)
 	if err != nil {
 		return false
 	}
@@ -161,8 +160,8 @@ type treeCopy struct {
 
 type inode struct{ dev, ino uint64 }
 
-// Tree copies the directory from into the directory to, which exists and is empty.
-func Tree(ctx context.Context, from, to string) error {
+// CopyTree copies the directory from into the directory to, which exists and is empty.
+func CopyTree(ctx context.Context, from, to string) error {
 	src, err := os.OpenRoot(from)
 	if err != nil {
 		return err
