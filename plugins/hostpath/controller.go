@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/internal/files"
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -312,11 +311,11 @@ func (d *controller) ValidateVolumeCapabilities(
 	}
 
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := capability.Check(c); err != nil {
+		if err := checkCapability(c); err != nil {
 			return nil, err
 		}
 
-		err := capability.CheckAllowed(v.Type, v.FSType, c)
+		err := checkAllowed(v.Type, v.FSType, c)
 		// What no volume has is a fault of the request. What this volume lacks is an answer.
 		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil

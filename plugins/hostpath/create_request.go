@@ -8,7 +8,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -164,7 +163,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	}
 
 	for _, c := range capabilities {
-		err := capability.CheckAllowed(w.typ, w.fsType, c)
+		err := checkAllowed(w.typ, w.fsType, c)
 		if err != nil {
 			return disk.Invalidf("%w", err)
 		}
@@ -178,7 +177,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 // one of the capabilities is a mount.
 func readCapabilities(w *createRequest, capabilities []*csi.VolumeCapability) (mount bool, err error) {
 	for _, c := range capabilities {
-		if err := capability.Check(c); err != nil {
+		if err := checkCapability(c); err != nil {
 			return false, err
 		}
 

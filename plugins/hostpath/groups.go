@@ -2,13 +2,12 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/disk"
-	"berth/plugins/hostpath/groups"
 )
 
 // groupService serves the calls about group snapshots.
-func (d *driver) groupService() *groups.Service {
+func (d *driver) groupService() *groupController {
 	c := &controller{driver: d}
-	return &groups.Service{Driver: groups.Driver{
+	return &groupController{groupDriver: groupDriver{
 		Store:    func() *disk.Store { return d.store },
 		Lock:     d.lockKeys,
 		Record:   d.newRecord,

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -162,7 +161,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 		}
 	}
 
-	bits &= capability.PerMount
+	bits &= perMountFlags
 	if bits == 0 {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -66,7 +65,7 @@ func (d *node) lockVolume(id string) (v *disk.Volume, release func(), err error)
 func (d *node) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
 ) (v *disk.Volume, release func(), err error) {
-	err = capability.Check(c)
+	err = checkCapability(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +73,7 @@ func (d *node) lockVolumeFor(
 	if err != nil {
 		return nil, nil, err
 	}
-	err = capability.CheckAllowed(v.Type, v.FSType, c)
+	err = checkAllowed(v.Type, v.FSType, c)
 	if err != nil {
 		release()
 		return nil, nil, err

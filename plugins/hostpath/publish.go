@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -33,7 +32,7 @@ func (d *node) NodePublishVolume(
 	}
 	defer release()
 
-	use := capability.Of(c)
+	use := capabilityOf(c)
 	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (d *node) NodePublishVolume(
 
 	t := &disk.Target{
 		Use:      use,
-		ReadOnly: req.GetReadonly() || capability.ReaderModes[modeOf(use)],
+		ReadOnly: req.GetReadonly() || readerModes[modeOf(use)],
 	}
 	err = d.recordTarget(v, path, t)
 	if err != nil {
@@ -87,8 +86,8 @@ func (d *node) recordTarget(v *disk.Volume, path string, t *disk.Target) error {
 		}
 
 		same := old.Use.Equal(t.Use) && old.ReadOnly == t.ReadOnly
-		single := capability.SinglePathModes[modeOf(t.Use)] ||
-			capability.SinglePathModes[modeOf(old.Use)]
+		single := singlePathModes[modeOf(t.Use)] ||
+			singlePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
 			return disk.Faultf(codes.AlreadyExists,
@@ -149,7 +148,7 @@ func (d *node) publish(v *disk.Volume, path string) error {
 }
 
 func (d *node) publishMount(v *disk.Volume, path string, t *disk.Target, shown bool) error {
-	bits, _, err := capability.MountFlags(t.Use.Flags)
+	bits, _, err := mountFlags(t.Use.Flags)
 	if err != nil {
 		return err
 	}

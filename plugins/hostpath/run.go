@@ -18,7 +18,6 @@ import (
 	client "berth/csi"
 	"berth/internal/keylock"
 	"berth/plugins/hostpath/disk"
-	"berth/plugins/hostpath/socket"
 	"berth/structs"
 )
 
@@ -118,7 +117,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	cfg.defaults()
-	listener, err := socket.Listen(cfg.Endpoint)
+	listener, err := listenAt(cfg.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func Run(ctx context.Context, cfg Config) error {
 	group.Go(d.openDriver)
 	group.Go(func() error {
 		<-ctx.Done()
-		socket.Stop(srv)
+		stopServer(srv)
 		return nil
 	})
 

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/disk"
 )
 
@@ -35,7 +34,7 @@ func (d *node) NodeStageVolume(
 		return nil, err
 	}
 
-	err = d.recordStage(v, path, capability.Of(c))
+	err = d.recordStage(v, path, capabilityOf(c))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func (d *node) mountStage(v *disk.Volume) error {
 }
 
 func (d *node) stageDirectory(v *disk.Volume) error {
-	bits, _, err := capability.MountFlags(v.Stage.Use.Flags)
+	bits, _, err := mountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}
@@ -169,7 +168,7 @@ func (d *node) stageFileSystem(v *disk.Volume) error {
 		v.FSSize = grown.FSSize
 	}
 
-	bits, options, err := capability.MountFlags(v.Stage.Use.Flags)
+	bits, options, err := mountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}

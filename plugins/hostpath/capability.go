@@ -1,4 +1,4 @@
-package capability
+package hostpath
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"berth/plugins/hostpath/disk"
 )
 
-// Check rejects a capability that no volume can have.
-func Check(c *csi.VolumeCapability) error {
+// checkCapability rejects a capability that no volume can have.
+func checkCapability(c *csi.VolumeCapability) error {
 	mode := c.GetAccessMode().GetMode()
 	switch {
 	case c == nil:
@@ -24,12 +24,12 @@ func Check(c *csi.VolumeCapability) error {
 		return disk.Invalidf("volume_mount_group is not supported")
 	}
 
-	_, _, err := MountFlags(c.GetMount().GetMountFlags())
+	_, _, err := mountFlags(c.GetMount().GetMountFlags())
 	return err
 }
 
-// CheckAllowed rejects a well-formed capability that a volume of a type cannot serve.
-func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
+// checkAllowed rejects a well-formed capability that a volume of a type cannot serve.
+func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
 		if typ == disk.Directory {
 			return disk.Preconditionf("a directory volume is no block device")
@@ -45,12 +45,12 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 			want, cmp.Or(fsType, "none"))
 	}
 
-	// Each caller has called Check, which rejects the options that are not allowed.
-	bits, data, _ := MountFlags(mount.GetMountFlags())
+	// Each caller has called checkCapability, which rejects the options that are not allowed.
+	bits, data, _ := mountFlags(mount.GetMountFlags())
 	switch {
 	case typ == disk.Image && fsType == "":
 		return disk.Preconditionf("the volume was made as a block device, without a file system")
-	case typ == disk.Directory && (len(data) > 0 || bits&^PerMount != 0):
+	case typ == disk.Directory && (len(data) > 0 || bits&^perMountFlags != 0):
 		return disk.Preconditionf(
 			"a directory volume takes none of the mount flags that are a file system's")
 	}
@@ -58,9 +58,9 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	return nil
 }
 
-// Of returns the part of a capability that a record keeps. The type of the file system is in the content of
-// the record.
-func Of(c *csi.VolumeCapability) disk.Capability {
+// capabilityOf returns the part of a capability that a record keeps. The type of the file system is in the
+// content of the record.
+func capabilityOf(c *csi.VolumeCapability) disk.Capability {
 	return disk.Capability{
 		Block: c.GetBlock() != nil,
 		Mode:  int32(c.GetAccessMode().GetMode()),
@@ -68,15 +68,15 @@ func Of(c *csi.VolumeCapability) disk.Capability {
 	}
 }
 
-// ReaderModes are the modes without a writer.
-var ReaderModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// readerModes are the modes without a writer.
+var readerModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY: true,
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:  true,
 }
 
-// SinglePathModes are the modes in which a volume is published at one path only (CSI spec, NodePublishVolume:
+// singlePathModes are the modes in which a volume is published at one path only (CSI spec, NodePublishVolume:
 // the table of calls with another target path).
-var SinglePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
+var singlePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   true,

@@ -1,4 +1,4 @@
-package groups
+package hostpath
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // A volume that stays frozen blocks its tasks, so the group is no success.
 func TestCopyAll_FailsIfAVolumeStaysFrozen(t *testing.T) {
-	s := &Service{Driver: Driver{
+	s := &groupController{groupDriver: groupDriver{
 		Record: func(string, string) disk.Head { return disk.Head{} },
 		Freeze: func(v *disk.Volume) (func() error, error) {
 			return func() error { return errors.New("cannot thaw " + v.ID) }, nil

@@ -1,5 +1,4 @@
-// Package socket makes the socket of the hostpath driver, and ends its server.
-package socket
+package hostpath
 
 import (
 	"errors"
@@ -18,8 +17,8 @@ import (
 // for the calls without a bound.
 const stopTimeout = 5 * time.Second
 
-// Listen makes the socket. It first removes one that a killed process has left.
-func Listen(endpoint string) (net.Listener, error) {
+// listenAt makes the socket. It first removes one that a killed process has left.
+func listenAt(endpoint string) (net.Listener, error) {
 	path, err := csi.SocketPath(endpoint)
 	if err != nil {
 		return nil, err
@@ -47,8 +46,8 @@ func Listen(endpoint string) (net.Listener, error) {
 	return l, nil
 }
 
-// Stop ends a server. After the timeout it closes the connections.
-func Stop(srv *grpc.Server) {
+// stopServer ends a server. After the timeout it closes the connections.
+func stopServer(srv *grpc.Server) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,4 +1,4 @@
-package capability
+package hostpath
 
 import (
 	"regexp"
@@ -10,7 +10,7 @@ import (
 )
 
 // flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A
-// directory volume accepts the options of PerMount.
+// directory volume accepts the options of perMountFlags.
 var flagBits = map[string]struct {
 	bit   uintptr
 	clear bool
@@ -35,18 +35,18 @@ var flagBits = map[string]struct {
 	"dirsync":     {unix.MS_DIRSYNC, false},
 }
 
-// PerMount are the flags that a bind mount can have of its own. The others belong to the file system, which a
-// directory volume shares with the rest of the disk.
-const PerMount = unix.MS_RDONLY | unix.MS_NOSUID |
+// perMountFlags are the flags that a bind mount can have of its own. The others belong to the file system,
+// which a directory volume shares with the rest of the disk.
+const perMountFlags = unix.MS_RDONLY | unix.MS_NOSUID |
 	unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
 	unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
 
 // forbiddenFlag matches the options that change source, target or propagation of a mount.
 var forbiddenFlag = regexp.MustCompile(`bind|shared|slave|private|^(remount|move|loop)$|^loop=`)
 
-// MountFlags parses mount options: bits for the kernel and data for the file system. It rejects options that
+// mountFlags parses mount options: bits for the kernel and data for the file system. It rejects options that
 // only the driver decides on.
-func MountFlags(options []string) (bits uintptr, data []string, err error) {
+func mountFlags(options []string) (bits uintptr, data []string, err error) {
 	for _, list := range options {
 		for o := range strings.SplitSeq(list, ",") {
 			o = strings.TrimSpace(o)

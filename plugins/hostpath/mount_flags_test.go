@@ -1,4 +1,4 @@
-package capability
+package hostpath
 
 import (
 	"slices"
@@ -24,7 +24,7 @@ func TestMountFlags_AreParsed(t *testing.T) {
 		{in: []string{"ro,remount"}, bad: true},
 		{in: []string{"loop=/dev/loop0"}, bad: true},
 	} {
-		bits, data, err := MountFlags(tc.in)
+		bits, data, err := mountFlags(tc.in)
 		if bits != tc.bits || !slices.Equal(data, tc.data) || (err != nil) != tc.bad {
 			t.Errorf("%q: got %x, %q, %v; want %x, %q", tc.in, bits, data, err, tc.bits, tc.data)
 		}
@@ -34,7 +34,7 @@ func TestMountFlags_AreParsed(t *testing.T) {
 func FuzzMountFlags(f *testing.F) {
 	f.Add("ro,noatime,data=journal")
 	f.Fuzz(func(t *testing.T, s string) {
-		bits, _, err := MountFlags([]string{s})
+		bits, _, err := mountFlags([]string{s})
 		if err == nil && bits&(unix.MS_BIND|unix.MS_REMOUNT|unix.MS_MOVE|unix.MS_SHARED) != 0 {
 			t.Fatalf("%q sets %x", s, bits)
 		}

@@ -1,7 +1,4 @@
-// Package groups serves the group snapshots of the hostpath driver. A group is a record with the IDs of its
-// snapshots. All writes to its volumes are stopped before the first of them is copied, so the copies are of
-// one instant.
-package groups
+package hostpath
 
 import (
 	"context"
@@ -17,11 +14,11 @@ import (
 	"berth/plugins/hostpath/disk"
 )
 
-// MaxSources is the most volumes of a group.
-const MaxSources = 64
+// maxGroupSources is the most volumes of a group.
+const maxGroupSources = 64
 
-// Driver is what the service needs of the driver.
-type Driver struct {
+// groupDriver is what the service needs of the driver.
+type groupDriver struct {
 	Store func() *disk.Store
 	// Lock locks all keys or none. The error is ABORTED.
 	Lock func(keys ...string) (release func(), err error)
@@ -41,14 +38,16 @@ type Driver struct {
 	Crash func(point string)
 }
 
-// Service serves the calls of the group controller.
-type Service struct {
+// groupController serves the calls of the group controller. A group is a record with the IDs of its
+// snapshots. All writes to its volumes are stopped before the first of them is copied, so the copies are of
+// one instant.
+type groupController struct {
 	csi.UnimplementedGroupControllerServer
-	Driver
+	groupDriver
 }
 
 // GroupControllerGetCapabilities returns the capabilities of the service.
-func (s *Service) GroupControllerGetCapabilities(
+func (s *groupController) GroupControllerGetCapabilities(
 	context.Context, *csi.GroupControllerGetCapabilitiesRequest,
 ) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	return &csi.GroupControllerGetCapabilitiesResponse{
@@ -62,7 +61,7 @@ func (s *Service) GroupControllerGetCapabilities(
 
 // CreateVolumeGroupSnapshot copies the data of volumes. It returns when all copies are whole, so a group is
 // always ready.
-func (s *Service) CreateVolumeGroupSnapshot(
+func (s *groupController) CreateVolumeGroupSnapshot(
 	_ context.Context, req *csi.CreateVolumeGroupSnapshotRequest,
 ) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	name := req.GetName()
@@ -71,8 +70,8 @@ func (s *Service) CreateVolumeGroupSnapshot(
 	}
 	sources := slices.Sorted(slices.Values(req.GetSourceVolumeIds()))
 	n := len(sources)
-	if n == 0 || n > MaxSources || sources[0] == "" || len(slices.Compact(slices.Clone(sources))) != n {
-		return nil, disk.Invalidf("source_volume_ids: expected 1 to %d different IDs", MaxSources)
+	if n == 0 || n > maxGroupSources || sources[0] == "" || len(slices.Compact(slices.Clone(sources))) != n {
+		return nil, disk.Invalidf("source_volume_ids: expected 1 to %d different IDs", maxGroupSources)
 	}
 
 	release, err := s.Lock(append(slices.Clone(sources), "group name "+name)...)
@@ -100,7 +99,7 @@ func (s *Service) CreateVolumeGroupSnapshot(
 }
 
 // describe returns a group with its snapshots.
-func (s *Service) describe(g *disk.Group) (*csi.VolumeGroupSnapshot, error) {
+func (s *groupController) describe(g *disk.Group) (*csi.VolumeGroupSnapshot, error) {
 	described := &csi.VolumeGroupSnapshot{
 		GroupSnapshotId: g.ID,
 		CreationTime:    timestamppb.New(g.Created),
@@ -118,7 +117,7 @@ func (s *Service) describe(g *disk.Group) (*csi.VolumeGroupSnapshot, error) {
 
 // cut makes a group: recorded, copied, marked ready. It removes the remains of a failure. The next start
 // removes the remains of a kill.
-func (s *Service) cut(name string, sources []string) (*disk.Group, error) {
+func (s *groupController) cut(name string, sources []string) (*disk.Group, error) {
 	var volumes []*disk.Volume
 	for _, id := range sources {
 		v, err := s.Volume(id)
@@ -154,7 +153,7 @@ func (s *Service) cut(name string, sources []string) (*disk.Group, error) {
 }
 
 // copyAll copies volumes while none of them changes.
-func (s *Service) copyAll(g *disk.Group, volumes []*disk.Volume) (ids []string, err error) {
+func (s *groupController) copyAll(g *disk.Group, volumes []*disk.Volume) (ids []string, err error) {
 	for _, v := range volumes {
 		thaw, freezeErr := s.Freeze(v)
 		if freezeErr != nil {
@@ -182,7 +181,7 @@ func (s *Service) copyAll(g *disk.Group, volumes []*disk.Volume) (ids []string, 
 
 // Remove removes a group that is not ready, with its snapshots. The record is the last, so a repeat finds the
 // rest.
-func (s *Service) Remove(g *disk.Group) error {
+func (s *groupController) Remove(g *disk.Group) error {
 	for _, n := range s.Store().Snapshots.List() {
 		if n.Group != g.ID {
 			continue
@@ -198,7 +197,7 @@ func (s *Service) Remove(g *disk.Group) error {
 
 // Reconcile removes what a kill has left of groups. report gets the ID of each, with the fault of its
 // removal.
-func (s *Service) Reconcile(report func(id string, err error)) {
+func (s *groupController) Reconcile(report func(id string, err error)) {
 	for _, g := range s.Store().Groups.List() {
 		if g.State != disk.Ready {
 			report(g.ID, s.Remove(g))
@@ -215,7 +214,7 @@ func checkList(g *disk.Group, ids []string) error {
 }
 
 // DeleteVolumeGroupSnapshot removes a group with its snapshots. Volumes made from them have separate copies.
-func (s *Service) DeleteVolumeGroupSnapshot(
+func (s *groupController) DeleteVolumeGroupSnapshot(
 	_ context.Context, req *csi.DeleteVolumeGroupSnapshotRequest,
 ) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	id := req.GetGroupSnapshotId()
@@ -251,7 +250,7 @@ func (s *Service) DeleteVolumeGroupSnapshot(
 }
 
 // GetVolumeGroupSnapshot returns one group.
-func (s *Service) GetVolumeGroupSnapshot(
+func (s *groupController) GetVolumeGroupSnapshot(
 	_ context.Context, req *csi.GetVolumeGroupSnapshotRequest,
 ) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := req.GetGroupSnapshotId()
