@@ -16,7 +16,7 @@ import (
 	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
@@ -38,7 +38,7 @@ func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{ core.Leases }
 
-func (noLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
+func (noLeases) Admit(agentproof.Node, *structs.AgentProof) error { return nil }
 
 func (noLeases) Forget(string) {}
 

@@ -18,7 +18,7 @@ import (
 	"berth/client/machine"
 	"berth/client/membership"
 	"berth/client/store"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
@@ -64,7 +64,7 @@ type Deps struct {
 func (d *Deps) place() membership.ProofPlace {
 	return membership.ProofPlace{
 		BootID:  cmp.Or(d.BootID, boottime.ID()),
-		Machine: cmp.Or(d.Machine, admission.ReadMachine("/")),
+		Machine: cmp.Or(d.Machine, agentproof.ReadMachine("/")),
 	}
 }
 

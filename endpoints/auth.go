@@ -7,7 +7,7 @@ import (
 
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/opsocket"
 	"berth/state"
 	"berth/structs"
@@ -87,7 +87,7 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 // The row tells them apart, and a state function looks at it again. Two agents on one machine in one boot
 // differ in what the leader alone knows: the nonce and the store.
 func (e *Endpoints) checkAgent(node *structs.Node, agent *structs.AgentProof) error {
-	err := admission.CheckProof(agent)
+	err := agentproof.CheckProof(agent)
 	if err == nil {
 		err = report.Agent(agent)
 	}
@@ -95,7 +95,7 @@ func (e *Endpoints) checkAgent(node *structs.Node, agent *structs.AgentProof) er
 		err = node.CheckAgent(agent)
 	}
 	if err == nil {
-		err = e.Leases.Admit(admission.Node{Row: node}, agent)
+		err = e.Leases.Admit(agentproof.Node{Row: node}, agent)
 	}
 	return err
 }

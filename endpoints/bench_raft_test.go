@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/state"
 	"berth/structs"
 	"berth/test/oneserver"
@@ -22,7 +22,7 @@ func benchRaft(store *state.Store) core.Raft {
 // noLeases is for procedures that are not those of nodes.
 type noLeases struct{ core.Leases }
 
-func (*noLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
+func (*noLeases) Admit(agentproof.Node, *structs.AgentProof) error { return nil }
 
 func (*noLeases) Forget(string) {}
 

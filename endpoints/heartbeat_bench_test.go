@@ -13,7 +13,7 @@ import (
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
@@ -111,7 +111,7 @@ type countingLeases struct {
 	n atomic.Int64
 }
 
-func (l *countingLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
+func (l *countingLeases) Admit(agentproof.Node, *structs.AgentProof) error { return nil }
 
 func (l *countingLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.n.Add(1)

@@ -15,7 +15,7 @@ import (
 	"berth/endpoints/injection"
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/auditlog"
 	"berth/internal/boottime"
 	"berth/internal/conf"
@@ -114,7 +114,7 @@ type Config struct {
 	// Machine is the identity of the machine, "" for that of this one. Tests set it.
 	Machine structs.MachineID
 	// PlaceWait is the time for which a server that has failed keeps its place from its copies: see
-	// admission.CheckServer. 0 is placeWait. Tests set it.
+	// agentproof.CheckServer. 0 is placeWait. Tests set it.
 	PlaceWait time.Duration
 
 	// AgentSettings has the settings of the agent outside of this block that all servers should have alike, by
@@ -359,7 +359,7 @@ func (c *Config) placeWait() time.Duration { return cmp.Or(c.PlaceWait, placeWai
 
 func (c *Config) digestEvery() time.Duration { return cmp.Or(c.DigestEvery, digestEvery) }
 
-func (c *Config) machine() structs.MachineID { return cmp.Or(c.Machine, admission.ReadMachine("/")) }
+func (c *Config) machine() structs.MachineID { return cmp.Or(c.Machine, agentproof.ReadMachine("/")) }
 
 // sockets returns the addresses of the gossip.
 func (c *Config) sockets() gossip.Sockets {

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/server/raftfiles"
@@ -34,14 +34,14 @@ func (c *consensus) hold(dataDir string) error {
 }
 
 // judgeStart ends the hold of a server that may vote after all, and records the machine of one that may: see
-// admission.MayVote. Raft has started, and knows the members.
+// agentproof.MayVote. Raft has started, and knows the members.
 func (c *consensus) judgeStart(dataDir string, logger hclog.Logger) error {
 	kept, err := raftfiles.Machine(dataDir)
 	if err != nil {
 		return err
 	}
 
-	start := admission.Start{
+	start := agentproof.Start{
 		Kept:  kept,
 		Now:   c.machine,
 		Voter: c.isVoter(),
@@ -52,7 +52,7 @@ func (c *consensus) judgeStart(dataDir string, logger hclog.Logger) error {
 			"its disk in a machine with the same /etc/machine-id would pass for it. Run the agent by the unit " +
 			"berth-server.service of the package, or as root")
 	}
-	if admission.MayVote(start) {
+	if agentproof.MayVote(start) {
 		c.release(dataDir, logger)
 		return nil
 	}

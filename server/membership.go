@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/backoff"
 	"berth/internal/level"
 	"berth/server/gossip"
@@ -259,8 +259,8 @@ func serverID(m serf.Member) string {
 }
 
 // describeMember returns the ID of a server in the gossip, "" for another member, and where it runs.
-func describeMember(m serf.Member) (id string, at admission.Server) {
-	return serverID(m), admission.Server{
+func describeMember(m serf.Member) (id string, at agentproof.Server) {
+	return serverID(m), agentproof.Server{
 		Name:    m.Name,
 		Address: m.Tags[tagRPCAddr],
 		Machine: structs.MachineID(m.Tags[tagMachine]),

@@ -38,7 +38,7 @@ type consensus struct {
 	reloading sync.Mutex        // held while the settings of Raft change
 	machine   structs.MachineID // on which this server runs
 	stored    indexes
-	// held is true while this server must not vote: see admission.MayVote.
+	// held is true while this server must not vote: see agentproof.MayVote.
 	held atomic.Bool
 	// fresh is true if this server has never been part of a cluster.
 	fresh bool

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/store"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/structs"
 )
 
@@ -49,16 +49,16 @@ func (a *provenAgent) stop(t *testing.T) {
 // proofServers accept proofs as a leader does in the grace of the lease, or while it lasts.
 type proofServers struct {
 	row   *structs.Node
-	known *admission.Last
+	known *agentproof.Last
 	lasts bool
 }
 
 // beat sends a heartbeat. A lost answer does not reach the agent.
 func (s *proofServers) beat(a *provenAgent, lost bool) error {
 	sent := a.Current()
-	err := admission.Check(admission.Node{Row: s.row, Last: s.known}, sent)
+	err := agentproof.Check(agentproof.Node{Row: s.row, Last: s.known}, sent)
 	if err == nil {
-		s.known = &admission.Last{AgentProof: *sent}
+		s.known = &agentproof.Last{AgentProof: *sent}
 		if s.lasts {
 			s.known.Counts = time.Second
 		}
@@ -208,7 +208,7 @@ func TestProof_ARejectionOutlivesTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	rejects := proofServers{
 		row:   &structs.Node{ID: "n", Status: structs.NodeReady},
-		known: &admission.Last{AgentProof: structs.AgentProof{Nonce: "other"}},
+		known: &agentproof.Last{AgentProof: structs.AgentProof{Nonce: "other"}},
 	}
 	first := startProven(t, dir, "b1")
 	if err := rejects.beat(first, false); err == nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
@@ -46,7 +46,7 @@ type Raft interface {
 type Leases interface {
 	// Admit returns an error if another agent has the lease of the node, or its volumes, and if the request does
 	// not say which agent sends it. The row is nil for a new node.
-	Admit(n admission.Node, agent *structs.AgentProof) error
+	Admit(n agentproof.Node, agent *structs.AgentProof) error
 	// NoteSecond notes an agent that Admit has rejected.
 	NoteSecond(nodeID string, agent *structs.AgentProof, s structs.SecondAgent)
 	// Second returns the agent of a node that was rejected last, nil if there is none.

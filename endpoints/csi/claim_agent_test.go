@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/endpoints/endpointstest"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -38,7 +38,7 @@ func newAgents(t *testing.T) (*server, structs.AgentProof) {
 // on one machine, in one boot.
 func TestClaim_OfAnAgentWithoutTheLeaseChangesNothing(t *testing.T) {
 	s, own := newAgents(t)
-	s.Leases.Last = &admission.Last{AgentProof: own, Counts: 5e9}
+	s.Leases.Last = &agentproof.Last{AgentProof: own, Counts: 5e9}
 	written := s.Raft.Len()
 	for name, edit := range map[string]func(*structs.AgentProof){
 		"on another machine": func(p *structs.AgentProof) { p.Machine = "machine:2" },
@@ -92,7 +92,7 @@ func TestClaim_OfTheAgentWithTheLease(t *testing.T) {
 		})
 	}
 	claim(own) // the leader is new, and knows no nonce
-	s.Leases.Last = &admission.Last{AgentProof: own, Counts: 5e9}
+	s.Leases.Last = &agentproof.Last{AgentProof: own, Counts: 5e9}
 	own.Marks = []string{"m2", "m1"}
 	claim(own)
 	claim(own)

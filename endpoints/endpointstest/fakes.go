@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/test/oneserver"
@@ -122,15 +122,15 @@ type FakeLeases struct {
 	// extended has the node and the length of each longer lease.
 	Extended []string
 	second   *structs.SecondAgent
-	NotYet   int             // how often the server has not begun to lead yet
-	Granting func()          // called before each lease is granted
-	Last     *admission.Last // the proof that the leader has accepted last; nil: none
+	NotYet   int              // how often the server has not begun to lead yet
+	Granting func()           // called before each lease is granted
+	Last     *agentproof.Last // the proof that the leader has accepted last; nil: none
 }
 
 // Admit is that of core.Leases.
-func (l *FakeLeases) Admit(n admission.Node, agent *structs.AgentProof) error {
+func (l *FakeLeases) Admit(n agentproof.Node, agent *structs.AgentProof) error {
 	n.Last = l.Last
-	return admission.Check(n, agent)
+	return agentproof.Check(n, agent)
 }
 
 // NoteSecond is that of core.Leases.

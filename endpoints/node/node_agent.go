@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/endpoints/join"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -46,7 +46,7 @@ func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
 
 	tx := n.Store.Read()
 	pool := state.NodePool(tx, row.NodePool)
-	return n.Leases.Admit(admission.Node{
+	return n.Leases.Admit(agentproof.Node{
 		Row:            row,
 		HasVolumes:     csi.HasGrantedClaims(tx, row.ID),
 		AskAfterReboot: pool != nil && pool.Reboot == cluster.RebootAsk,
@@ -56,7 +56,7 @@ func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:
 // it has to register.
 func (n Nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
-	err := admission.CheckProof(agent)
+	err := agentproof.CheckProof(agent)
 	if err == nil {
 		err = report.Agent(agent)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
@@ -36,7 +36,7 @@ func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
 func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	s.Leases.Last = &admission.Last{AgentProof: *agenttest.Proof()}
+	s.Leases.Last = &agentproof.Last{AgentProof: *agenttest.Proof()}
 	rebooted := agenttest.Proof()
 	rebooted.BootID = "b2"
 	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(rebooted))

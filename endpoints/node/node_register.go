@@ -7,7 +7,7 @@ import (
 
 	"berth/endpoints/rights"
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/level"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -105,7 +105,7 @@ func checkAgent(node *structs.Node, agent *structs.AgentProof) error {
 		return structs.Preconditionf("the agent of node %.40q has %s %d; these servers need %d or later: "+
 			"update the agent", node.Name, structs.AttrNodeLevel, node.Level(), level.First)
 	}
-	return admission.CheckProof(agent)
+	return agentproof.CheckProof(agent)
 }
 
 // UpdateCSI records changes of the plugin instances on the calling node.

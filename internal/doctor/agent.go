@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/structs"
 )
 
@@ -73,7 +73,7 @@ func checkServers(_ context.Context, m *Machine) []Finding {
 func checkCopies(_ context.Context, m *Machine) []Finding {
 	const remedy = "run the agent by the unit berth-server.service, or as root; in a container mount the " +
 		"UUID of the host as /etc/machine-id (docs/operations/servers.md)"
-	switch seen := admission.ReadMachine(m.root); {
+	switch seen := agentproof.ReadMachine(m.root); {
 	case m.Agent == nil:
 		return one(Skip, noAgent, "")
 	case !m.Agent.Server:

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 )
 
 // StatusRejected is the status of a server that is not taken into the gossip: see Places.
@@ -22,17 +22,17 @@ const rejectedFor = time.Minute
 // PlacesConfig are the parts of Places.
 type PlacesConfig struct {
 	// Describe returns the ID of a server, "" for another member, and where it runs.
-	Describe func(serf.Member) (id string, at admission.Server)
+	Describe func(serf.Member) (id string, at agentproof.Server)
 	// Check returns an error for a member that must not be in this gossip, wherever it runs.
 	Check  func(serf.Member) error
 	Self   serf.Member
-	Wait   time.Duration // see admission.CheckServer
+	Wait   time.Duration // see agentproof.CheckServer
 	Logger hclog.Logger
 	Now    func() time.Time // nil is time.Now
 }
 
 // Places know where each server runs, by its ID. They keep a server out of the gossip that Check rejects, and
-// one that has the ID of another one: see admission.CheckServer. Places begin with the process.
+// one that has the ID of another one: see agentproof.CheckServer. Places begin with the process.
 type Places struct {
 	PlacesConfig
 	began time.Time
@@ -45,7 +45,7 @@ type Places struct {
 
 // place is where a server runs.
 type place struct {
-	admission.Server
+	agentproof.Server
 	alive, left bool
 	since       time.Time // of its failure
 	// settled: another place of the server was known before, and had ended.
@@ -115,13 +115,13 @@ func (p *Places) admit(m serf.Member) error {
 }
 
 // checkPlace returns an error for a server that must not take the place of another one.
-func (p *Places) checkPlace(id string, at admission.Server, now time.Time) error {
+func (p *Places) checkPlace(id string, at agentproof.Server, now time.Time) error {
 	known, ok := p.known[id]
 	if !ok {
 		return nil
 	}
 
-	err := admission.CheckServer(&admission.KnownServer{
+	err := agentproof.CheckServer(&agentproof.KnownServer{
 		Server: known.Server,
 		Alive:  known.alive,
 		Left:   known.left,
@@ -163,7 +163,7 @@ func (p *Places) Record(e serf.Event) {
 	}
 }
 
-func (p *Places) note(event serf.EventType, id string, at admission.Server) {
+func (p *Places) note(event serf.EventType, id string, at agentproof.Server) {
 	known, ok := p.known[id]
 	if !ok && len(p.known) >= historyMost {
 		maps.DeleteFunc(p.known, func(_ string, of place) bool { return !of.alive })

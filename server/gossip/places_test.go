@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/structs"
 )
 
@@ -18,8 +18,8 @@ func serverAt(name, id, addr, machine string) serf.Member {
 // placesAt makes the places of server "me", with a clock.
 func placesAt(now *time.Time) *Places {
 	return NewPlaces(PlacesConfig{
-		Describe: func(m serf.Member) (string, admission.Server) {
-			return m.Tags["id"], admission.Server{
+		Describe: func(m serf.Member) (string, agentproof.Server) {
+			return m.Tags["id"], agentproof.Server{
 				Name:    m.Name,
 				Address: m.Tags["addr"],
 				Machine: structs.MachineID(m.Tags["machine"]),

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -32,8 +32,8 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	renew(proofOf("b1", "k", ""), "") // the answer was lost
 	renew(proofOf("b1", "l", "k"), "")
 	renew(proofOf("b1", "k", ""), structs.CauseSecondAgent) // a copy has this on its disk
-	lone := admission.Node{Row: row}
-	full := admission.Node{Row: row, HasVolumes: true}
+	lone := agentproof.Node{Row: row}
+	full := agentproof.Node{Row: row, HasVolumes: true}
 	if err := l.Admit(lone, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("a second agent is admitted: %v", err)
 	}
@@ -44,13 +44,13 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	}
 	l.markedDown([]string{"n"})
 	row.Status = structs.NodeDown
-	if err := l.Admit(admission.Node{Row: row}, proofOf("b2", "x", "")); err != nil {
+	if err := l.Admit(agentproof.Node{Row: row}, proofOf("b2", "x", "")); err != nil {
 		t.Errorf("nobody may take over after the lease: %v", err)
 	}
 	if err := l.Admit(full, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("a second agent takes over with the volumes of the first one: %v", err)
 	}
-	if err := l.Admit(admission.Node{Row: row, HasVolumes: true}, proofOf("b2", "m", "l")); err != nil {
+	if err := l.Admit(agentproof.Node{Row: row, HasVolumes: true}, proofOf("b2", "m", "l")); err != nil {
 		t.Errorf("the first agent may not return after its lease: %v", err)
 	}
 	renew(proofOf("b2", "x", ""), "")
@@ -82,7 +82,7 @@ func TestAdmit_AnAgentElsewhereWaitsUntilNobodyCountsTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(10*time.Second - 1)
-	err := l.Admit(admission.Node{Row: row, HasVolumes: true}, later)
+	err := l.Admit(agentproof.Node{Row: row, HasVolumes: true}, later)
 	if err == nil || structs.CauseOf(err) != "" || structs.RetryAfter(err) != 1 {
 		t.Errorf("within the lease: %v, after %s", err, structs.RetryAfter(err))
 	}
@@ -90,7 +90,7 @@ func TestAdmit_AnAgentElsewhereWaitsUntilNobodyCountsTheLease(t *testing.T) {
 		t.Errorf("an agent that was admitted at the same time: %v", err)
 	}
 	now = now.Add(1)
-	if err := l.Admit(admission.Node{Row: row, HasVolumes: true}, later); err != nil {
+	if err := l.Admit(agentproof.Node{Row: row, HasVolumes: true}, later); err != nil {
 		t.Errorf("after the lease: %v", err)
 	}
 	if err := renew(later); err != nil {
@@ -107,7 +107,7 @@ func TestAdmit_AnAgentWithoutRecordsIsKnownByItsPlace(t *testing.T) {
 	at := func(store, nonce, previous string) *structs.AgentProof {
 		return &structs.AgentProof{BootID: "b1", Machine: "machine:1", Store: store, Nonce: nonce, Previous: previous}
 	}
-	n := admission.Node{HasVolumes: true, Row: &structs.Node{
+	n := agentproof.Node{HasVolumes: true, Row: &structs.Node{
 		ID: "n", Status: structs.NodeReady, BootID: "b1", Machine: "machine:1", Store: "8:1", Mark: "claim",
 	}}
 	if _, err := l.Renew("n", at("8:1", "k", "j")); err != nil {

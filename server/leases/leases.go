@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -109,24 +109,24 @@ func (l *Leases) known(nodeID string) *node {
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
 // See package admission. n has what the log says of the node.
-func (l *Leases) Admit(n admission.Node, given *structs.AgentProof) error {
+func (l *Leases) Admit(n agentproof.Node, given *structs.AgentProof) error {
 	if n.Row == nil {
-		return admission.CheckProof(given)
+		return agentproof.CheckProof(given)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.LeaderBoot = l.config.BootID
 	n.Last = l.last(l.nodes[n.Row.ID])
-	return admission.Check(n, given)
+	return agentproof.Check(n, given)
 }
 
 // last returns what is known of the agent of a node, or nil.
-func (l *Leases) last(n *node) *admission.Last {
+func (l *Leases) last(n *node) *agentproof.Last {
 	if n == nil || n.agent == nil {
 		return nil
 	}
-	return &admission.Last{
+	return &agentproof.Last{
 		AgentProof: n.agent.proof,
 		Counts:     n.agent.until.Sub(l.clock()),
 	}
@@ -157,7 +157,7 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 
 	last := l.last(n)
 	if n.runs() && !n.adopted && last != nil && !last.IsFollowedBy(given) {
-		return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
+		return structs.LeaseGrant{}, agentproof.Rejection(nodeID, "it was faster")
 	}
 
 	n.agent = &agent{

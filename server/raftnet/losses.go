@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 )
 
 // losses notes the servers that lack entries which they have acknowledged to this leader: their disk was put
@@ -52,7 +52,7 @@ func (l *losses) note(id raft.ServerID, req *raft.AppendEntriesRequest, resp *ra
 	}
 	if !resp.Success {
 		if resp.Term == req.Term && last.term == req.Term && !l.lost[id] &&
-			admission.LacksEntries(resp.LastLog, last.index) {
+			agentproof.LacksEntries(resp.LastLog, last.index) {
 			l.lost[id] = true
 			select {
 			case l.found <- struct{}{}:

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 )
 
 // votes checks the votes that a candidate gets. The disk of a server may have been put back to an earlier
@@ -32,7 +32,7 @@ func (v *votes) count(id raft.ServerID, target raft.ServerAddress) bool {
 		v.logger.Warn("a vote does not count: its server does not tell its last entry",
 			"server_id", id, "error", err)
 		return false
-	case !admission.LacksEntries(last, acknowledged):
+	case !agentproof.LacksEntries(last, acknowledged):
 		return true
 	}
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/agentproof"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -156,7 +156,7 @@ func (a asker) beat(l *leader, reply func(any, error)) {
 // admit asks the leader whether another agent has the lease of the node, or its volumes.
 func (a asker) admit(l *leader) error {
 	tx := a.n.w.store.Read()
-	return l.leases.Admit(admission.Node{
+	return l.leases.Admit(agentproof.Node{
 		Row:        state.Node(tx, a.n.id),
 		HasVolumes: csi.HasGrantedClaims(tx, a.n.id),
 	}, a.proof)
@@ -172,5 +172,5 @@ func (l *leader) checkAgent(n *node, proof *structs.AgentProof) error {
 	if err != nil {
 		return err
 	}
-	return l.leases.Admit(admission.Node{Row: row}, proof)
+	return l.leases.Admit(agentproof.Node{Row: row}, proof)
 }

@@ -1,4 +1,4 @@
-// Package admission decides which of two agents with one node ID has the lease of the node, and which of two
+// Package agentproof decides which of two agents with one node ID has the lease of the node, and which of two
 // servers with one ID is a member and votes.
 //
 // A second agent exists if a data directory was copied, or the disk of a machine was cloned. The servers
@@ -41,7 +41,7 @@
 //
 // The rules of servers, whose votes are at stake, are in server.go. situations_test.go has the table of all
 // cases of both, which docs/operations/lost-nodes.md shows.
-package admission
+package agentproof
 
 import (
 	"fmt"
