@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/internal/wallclock"
-	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -274,7 +273,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Serial:  w.volume,
 		Rank:    w.rank,
 		Failed:  w.lastError != nil,
-		Due:     retries.Due(c.Clock, c.Config.Retry, w.lastError, rpcs[w.op]),
+		Due:     retryDue(c.Clock, c.Config.Retry, w.lastError, rpcs[w.op]),
 	}
 	signals := []string{
 		pluginSignal(w.plugin),
@@ -388,7 +387,7 @@ func (d Deps) operationError(err error, last *structs.OperationError, rpc string
 	}
 
 	if e.Code != codeNoController { // it is tried as soon as there is one
-		e.RetryTime = retries.Time(d.Config.Retry, e, rpc)
+		e.RetryTime = retryTime(d.Config.Retry, e, rpc)
 	}
 
 	return e

@@ -9,7 +9,6 @@ import (
 
 	"berth/csi/csitest"
 	"berth/fsm"
-	"berth/server/control/retries"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -99,7 +98,7 @@ func TestDuty_C9_C13_ARejectedRequestIsSentAgainWhenSomethingHasChanged(t *testi
 				after(time.Hour)
 				w.setAnswer(nil)
 				change(w)
-				after(retries.Final)
+				after(finalDelay)
 				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 ||
 					a.State != structs.AttachmentAttached {
 					t.Errorf("%d calls; %s", n, a.State)
@@ -153,7 +152,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 		v := aVolume("v", structs.VolumeReady)
 		v.Secrets = structs.Secrets{"k": "new"}
 		w.addVolume(v)
-		after(2 * retries.Final)
+		after(2 * finalDelay)
 		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
 			t.Fatalf("%+v", a.LastError)
 		}

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/requests"
-	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -83,7 +81,7 @@ const mountGrace = time.Minute
 // growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
-		return retries.Due(c.Clock, c.Config.Retry, claim.ExpandError, rpcGrow)
+		return retryDue(c.Clock, c.Config.Retry, claim.ExpandError, rpcGrow)
 	}
 	if claim.GrantIndex == claim.ModifyIndex {
 		return c.Clock.After(claim.GrantTime, mountGrace)
@@ -117,7 +115,7 @@ func (c controllerLoop) growRequest(
 
 	req.SetTimeout(csi.PluginConfig(tx, v.PluginID).OfNode())
 	if claim.AttachmentMode == structs.CSIFileSystem {
-		req.MountOptions = v.MountOptions.Merge(requests.JobMountOptions(tx, claim))
+		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
 	}
 
 	return req, nil

@@ -9,7 +9,6 @@ import (
 
 	"berth/csi/csitest"
 	"berth/fsm"
-	"berth/server/control/retries"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -128,10 +127,10 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.grow("v", 20)
 		synctest.Wait()
 		e := w.claimOf("a1").ExpandError
-		if e == nil || e.RetryTime != time.Now().Add(retries.Final).UnixNano() {
+		if e == nil || e.RetryTime != time.Now().Add(finalDelay).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
-		after(retries.Final - time.Second)
+		after(finalDelay - time.Second)
 		if n := len(w.called(growMethod)); n != 1 {
 			t.Errorf("%d calls", n)
 		}
@@ -369,7 +368,7 @@ func TestOperationError_HasTheTimeOfTheNextAttempt(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		e := w.attachment("v", "n1").LastError
-		if e.RetryTime != time.Now().Add(retries.Final).UnixNano() {
+		if e.RetryTime != time.Now().Add(finalDelay).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
 		after(time.Second)

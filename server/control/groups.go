@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/server/control/requests"
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state"
@@ -34,7 +33,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) wo
 		version:    g.ModifyIndex,
 		lastError:  g.LastError,
 		call:       g.Call,
-		candidates: func(tx *state.ReadTx) []string { return requests.GroupControllers(tx, g) },
+		candidates: func(tx *state.ReadTx) []string { return groupControllers(tx, g) },
 		act: func(ctx context.Context, candidates []string, err error) error {
 			outcome := &storage.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex}
 			outcome.Op = op
@@ -75,13 +74,13 @@ func (c controllerLoop) groupCall(
 	ctx context.Context, g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot,
 ) (*storage.CSIGroup, error) {
 	tx := c.Store.Read()
-	holder, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, rows[0]))
+	holder, err := volumesecrets.OpenForCall(tx, c.Keys, secretsHolder(tx, rows[0]))
 	if err != nil {
 		return nil, err
 	}
 
 	if g.Next() == storage.OpGroupDelete {
-		req := requests.GroupDelete(g, rows, holder.Secrets)
+		req := groupDeleteRequest(g, rows, holder.Secrets)
 		_, err := callController(ctx, c, nodecalls.ClientCSIGroupDelete, req)
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // it no longer exists
@@ -90,14 +89,14 @@ func (c controllerLoop) groupCall(
 	}
 
 	var answer *storage.CSIGroup
-	req := requests.GroupCreate(g, rows, holder.Secrets)
+	req := groupCreateRequest(g, rows, holder.Secrets)
 	resp, err := callController(ctx, c, nodecalls.ClientCSIGroupCreate, req)
 	if err == nil {
-		answer, err = requests.GroupAnswer(req, resp)
+		answer, err = groupAnswer(req, resp)
 	}
 	if err != nil && g.Next() == storage.OpGroupLearn {
 		remove := structs.CommandLine(g.Namespace, "volume snapshot group delete -force", g.Name)
-		return nil, requests.Unmade(err, remove)
+		return nil, unmade(err, remove)
 	}
 	return answer, err
 }

@@ -8,7 +8,6 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/server/control/retries"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -109,7 +108,7 @@ func TestControllers_TakeFreshSealedSecretsAfterADenial(t *testing.T) {
 		v := aVolume("v", structs.VolumeReady)
 		v.Secrets = structs.Secrets{"k": "new"}
 		w.addVolume(w.sealed(v))
-		after(2 * retries.Final)
+		after(2 * finalDelay)
 		a := w.attachment("v", "n1")
 		if a.State != structs.AttachmentAttached {
 			t.Fatalf("%+v", a.LastError)

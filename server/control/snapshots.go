@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/requests"
-	"berth/server/control/retries"
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state"
@@ -39,7 +37,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *storage.VolumeSnapshot
 		version:    s.ModifyIndex,
 		lastError:  s.LastError,
 		call:       s.Call,
-		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
+		candidates: func(tx *state.ReadTx) []string { return snapshotControllers(tx, s) },
 		act: func(ctx context.Context, candidates []string, err error) error {
 			outcome := &storage.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
 			outcome.Op = op
@@ -77,13 +75,13 @@ func (c controllerLoop) snapshotCall(
 	ctx context.Context, s *storage.VolumeSnapshot,
 ) (*storage.CSISnapshot, error) {
 	tx := c.Store.Read()
-	v, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, s))
+	v, err := volumesecrets.OpenForCall(tx, c.Keys, secretsHolder(tx, s))
 	if err != nil {
 		return nil, err
 	}
 
 	if s.Next() == storage.OpSnapshotDelete {
-		_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, requests.SnapshotDelete(s, v.Secrets))
+		_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, snapshotDeleteRequest(s, v.Secrets))
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // it no longer exists
 		}
@@ -91,12 +89,12 @@ func (c controllerLoop) snapshotCall(
 	}
 
 	var answer *storage.CSISnapshot
-	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, requests.SnapshotCreate(s, v.Secrets))
+	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, snapshotCreateRequest(s, v.Secrets))
 	if err == nil {
-		answer, err = requests.SnapshotAnswer(s, resp)
+		answer, err = snapshotAnswer(s, resp)
 	}
 	if err != nil && s.Next() == storage.OpSnapshotLearn {
-		return nil, requests.Unmade(err, structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name))
+		return nil, unmade(err, structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name))
 	}
 	return answer, err
 }
@@ -135,6 +133,6 @@ func (c controllerLoop) complete(o *storage.Outcome, p *storage.Progress, err er
 		rpc = nodecalls.UndoneSnapshot
 	}
 	o.Err = c.operationError(err, p.LastError, rpc)
-	o.Final = retries.GivesUp(rpc, err)
+	o.Final = givesUp(rpc, err)
 	o.KeepCall = keepsCall(p.Call, err)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/server/control/requests"
-	"berth/server/control/retries"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -92,18 +90,18 @@ func (c controllerLoop) volumeCall(
 
 	switch nextVolume(v) {
 	case opCreate:
-		err := requests.CheckSource(tx, v)
+		err := checkSource(tx, v)
 		if err != nil {
 			return nil, err
 		}
-		return c.create(ctx, requests.Create(v))
+		return c.create(ctx, createRequest(v))
 	case opLearn:
-		outcome, err := c.create(ctx, requests.Create(v))
-		return requests.Learned(v, outcome, err)
+		outcome, err := c.create(ctx, createRequest(v))
+		return learned(v, outcome, err)
 	case opExpand:
-		return c.expand(ctx, requests.Expand(tx, v))
+		return c.expand(ctx, expandRequest(tx, v))
 	case opModify:
-		req := requests.Modify(v)
+		req := modifyRequest(v)
 		_, err := callController(ctx, c, nodecalls.ClientCSIControllerModify, req)
 		return &structs.CSIVolumeOutcome{Op: opModify, Parameters: req.MutableParameters}, err
 	}
@@ -130,7 +128,7 @@ func (c controllerLoop) volumeOutcome(
 	if err != nil {
 		rpc := c.rpcOf(v, op)
 		outcome.Err = c.operationError(err, v.LastError, rpc)
-		outcome.Final = retries.GivesUp(rpc, err)
+		outcome.Final = givesUp(rpc, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		if outcome.Final {
 			outcome.Err.RetryTime = 0
@@ -166,7 +164,7 @@ func (c controllerLoop) create(
 	case err != nil:
 		return nil, err
 	case made.Exhausted != "":
-		return nil, requests.Exhausted(made.Exhausted)
+		return nil, exhaustedError(made.Exhausted)
 	case made.ExternalID == "":
 		return nil, structs.Internalf("plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
@@ -216,7 +214,7 @@ func (c controllerLoop) expand(
 	case err != nil:
 		return nil, err
 	case grown.Exhausted != "":
-		return nil, requests.Exhausted(grown.Exhausted)
+		return nil, exhaustedError(grown.Exhausted)
 	}
 
 	if err := report.Expanded(grown, req.Capacity.RequiredBytes); err != nil {

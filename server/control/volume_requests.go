@@ -1,6 +1,4 @@
-// Package requests makes the requests of the leader to plugins from the rows that need them. The request of a
-// row is the same at each call.
-package requests
+package control
 
 import (
 	"berth/state"
@@ -10,9 +8,9 @@ import (
 	"berth/structs/storage"
 )
 
-// Exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
-// has to free capacity or to request less.
-func Exhausted(text string) error {
+// exhaustedError is the error of a call for which the plugin has no capacity. Waiting does not help: the
+// operator has to free capacity or to request less.
+func exhaustedError(text string) error {
 	return &structs.Error{
 		Kind: structs.KindPrecondition,
 		Code: structs.CSICodeExhausted,
@@ -20,10 +18,10 @@ func Exhausted(text string) error {
 	}
 }
 
-// CheckSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
+// checkSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
 // rights of the caller were about that volume, and the plugin may give its ID to another. After a call
 // without a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
-func CheckSource(tx *state.ReadTx, v *structs.CSIVolume) error {
+func checkSource(tx *state.ReadTx, v *structs.CSIVolume) error {
 	if v.CloneSource == nil || csi.SameSource(tx, v.CloneSource) {
 		return nil
 	}
@@ -36,9 +34,9 @@ func CheckSource(tx *state.ReadTx, v *structs.CSIVolume) error {
 		"delete this volume, and create it from another source", v.CloneID, v.ID)
 }
 
-// Create returns the same request for the same row at every call: a plugin continues its work (CSI
+// createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
 // spec, "Timeouts").
-func Create(v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
+func createRequest(v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	clone := v.CloneID
 	if v.CloneSource != nil {
 		clone = v.CloneSource.ExternalID
@@ -60,9 +58,9 @@ func Create(v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	}
 }
 
-// Modify returns the request to apply the mutable parameters that differ from those of the plugin (CSI spec,
-// ControllerModifyVolume).
-func Modify(v *structs.CSIVolume) *nodecalls.ClientCSIModifyRequest {
+// modifyRequest returns the request to apply the mutable parameters that differ from those of the plugin (CSI
+// spec, ControllerModifyVolume).
+func modifyRequest(v *structs.CSIVolume) *nodecalls.ClientCSIModifyRequest {
 	return &nodecalls.ClientCSIModifyRequest{
 		PluginID:          v.PluginID,
 		ExternalID:        v.ExternalID,
@@ -78,9 +76,9 @@ func requestedCapacity(v *structs.CSIVolume) nodecalls.CSICapacityRange {
 	}
 }
 
-// Expand returns the request to expand a volume. Its capability is a granted claim's, else the first
+// expandRequest returns the request to expand a volume. Its capability is a granted claim's, else the first
 // requested one.
-func Expand(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRequest {
+func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRequest {
 	req := &nodecalls.ClientCSIExpandRequest{
 		PluginID:   v.PluginID,
 		ExternalID: v.ExternalID,
@@ -106,8 +104,8 @@ func Expand(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRe
 	return req
 }
 
-// JobMountOptions returns the options that the job of an allocation sets for its volume, nil for none.
-func JobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
+// jobMountOptions returns the options that the job of an allocation sets for its volume, nil for none.
+func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
 	a := state.Alloc(tx, claim.AllocID)
 	if a == nil {
 		return nil

@@ -1,4 +1,4 @@
-package requests
+package control
 
 import (
 	"berth/server/nodeconn"
@@ -11,8 +11,8 @@ import (
 	"berth/structs/validate/report"
 )
 
-// SnapshotControllers returns the nodes whose controllers may serve a snapshot: those that reach its volume.
-func SnapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
+// snapshotControllers returns the nodes whose controllers may serve a snapshot: those that reach its volume.
+func snapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
 	var want *structs.CSITopologyRequest
 	if len(s.Topologies) > 0 {
 		want = &structs.CSITopologyRequest{Required: s.Topologies}
@@ -20,9 +20,9 @@ func SnapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
 	return nodeconn.Controllers(tx, s.PluginID, want, s.Namespace+"/"+s.VolumeID)
 }
 
-// SecretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
+// secretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
 // without encryption are not copied, so they are those of the volume as long as it exists.
-func SecretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolume {
+func secretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolume {
 	h := &structs.CSIVolume{
 		Namespace:     s.Namespace,
 		ID:            s.VolumeID,
@@ -40,8 +40,10 @@ func SecretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolu
 	return h
 }
 
-// SnapshotCreate returns the request to take a snapshot, which is also the one for its readiness.
-func SnapshotCreate(s *storage.VolumeSnapshot, secrets structs.Secrets) *nodecalls.ClientCSISnapshotRequest {
+// snapshotCreateRequest returns the request to take a snapshot, which is also the one for its readiness.
+func snapshotCreateRequest(
+	s *storage.VolumeSnapshot, secrets structs.Secrets,
+) *nodecalls.ClientCSISnapshotRequest {
 	return &nodecalls.ClientCSISnapshotRequest{
 		PluginID:         s.PluginID,
 		Name:             snapshot.NameAtPlugin(s),
@@ -51,8 +53,8 @@ func SnapshotCreate(s *storage.VolumeSnapshot, secrets structs.Secrets) *nodecal
 	}
 }
 
-// SnapshotDelete returns the request to delete a snapshot.
-func SnapshotDelete(
+// snapshotDeleteRequest returns the request to delete a snapshot.
+func snapshotDeleteRequest(
 	s *storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSISnapshotDeleteRequest {
 	return &nodecalls.ClientCSISnapshotDeleteRequest{
@@ -62,12 +64,12 @@ func SnapshotDelete(
 	}
 }
 
-// SnapshotAnswer checks the answer of a node to the creation of a snapshot.
-func SnapshotAnswer(
+// snapshotAnswer checks the answer of a node to the creation of a snapshot.
+func snapshotAnswer(
 	s *storage.VolumeSnapshot, resp *nodecalls.ClientCSISnapshotResponse,
 ) (*storage.CSISnapshot, error) {
 	if resp.Exhausted != "" {
-		return nil, Exhausted(resp.Exhausted)
+		return nil, exhaustedError(resp.Exhausted)
 	}
 	err := report.Snapshot(resp.Snapshot)
 	if err != nil {

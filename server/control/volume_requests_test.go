@@ -1,4 +1,4 @@
-package requests
+package control
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 
 func TestCreate_SendsTheNameThatWasMade(t *testing.T) {
 	v := &structs.CSIVolume{Name: "payroll", ExternalName: "v-1"}
-	if got := Create(v).Name; got != "v-1" {
+	if got := createRequest(v).Name; got != "v-1" {
 		t.Errorf("the plugin gets the name %q", got)
 	}
 	v.ExternalName = "" // the row of a registered volume
-	if got := Create(v).Name; got != "payroll" {
+	if got := createRequest(v).Name; got != "payroll" {
 		t.Errorf("the plugin gets the name %q", got)
 	}
 }

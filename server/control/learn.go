@@ -1,4 +1,4 @@
-package requests
+package control
 
 import (
 	"berth/state/csi"
@@ -17,13 +17,13 @@ func rejected(err error) bool {
 	return false
 }
 
-// Learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
+// learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
 // rejects the request, it made no volume of it before, because it would answer with that volume (CSI spec,
 // CreateVolume): then the outcome is that of a deletion. Other errors prove nothing: secrets or the source of
 // the volume may have changed meanwhile. ALREADY_EXISTS tells that the plugin has a volume of the name.
 // Nobody else uses a name that berth has made, and an earlier call may have made the volume under any name.
 // Then the call is repeated, because the row alone names the volume.
-func Learned(
+func learned(
 	v *structs.CSIVolume, outcome *structs.CSIVolumeOutcome, err error,
 ) (*structs.CSIVolumeOutcome, error) {
 	kind := structs.KindOf(err)
@@ -39,10 +39,10 @@ func Learned(
 	return &structs.CSIVolumeOutcome{Op: "delete"}, nil
 }
 
-// Unmade returns the error of a creation that is repeated to find the snapshot or the group to delete: nil if
-// it tells that the earlier calls have made nothing. See Learned: the names of both are always berth's.
+// unmade returns the error of a creation that is repeated to find the snapshot or the group to delete: nil if
+// it tells that the earlier calls have made nothing. See learned: the names of both are always berth's.
 // remove is the command that deletes the row alone.
-func Unmade(err error, remove string) error {
+func unmade(err error, remove string) error {
 	switch {
 	case !rejected(err):
 		return err

@@ -1,4 +1,4 @@
-package retries
+package control
 
 import (
 	"testing"
@@ -15,14 +15,14 @@ func TestDue_LooksAtTheKindOfError(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for kind, want := range map[structs.Kind]time.Duration{
 		structs.KindUnavailable: pauses.Min, structs.KindTimeout: pauses.Min, structs.KindInternal: pauses.Min,
-		structs.KindInvalid: Final, structs.KindPrecondition: Final,
+		structs.KindInvalid: finalDelay, structs.KindPrecondition: finalDelay,
 	} {
 		e := &structs.OperationError{Kind: kind, Attempts: 1, Time: at.UnixNano()}
-		if got := Due(nil, pauses, e, "CreateVolume"); !got.Equal(at.Add(want)) {
+		if got := retryDue(nil, pauses, e, "CreateVolume"); !got.Equal(at.Add(want)) {
 			t.Errorf("%s: due %s after, want %s", kind, got.Sub(at), want)
 		}
 	}
-	if !Due(nil, pauses, nil, "CreateVolume").IsZero() {
+	if !retryDue(nil, pauses, nil, "CreateVolume").IsZero() {
 		t.Error("a call that has not failed is delayed")
 	}
 }
@@ -46,12 +46,12 @@ func TestDue_OfARecordAheadOfTheClockIsAtOnce(t *testing.T) {
 				Time:      c.recorded.UnixNano(),
 				RetryTime: c.recorded.Add(10 * time.Second).UnixNano(),
 			}
-			if got := Due(nil, pauses, e, "CreateVolume"); !got.Equal(c.want) {
+			if got := retryDue(nil, pauses, e, "CreateVolume"); !got.Equal(c.want) {
 				t.Errorf("%s: due at %s, want %s", name, got, c.want)
 			}
 
 			e.RetryTime = 0
-			if got := Due(nil, pauses, e, "CreateVolume"); got.IsZero() != c.want.IsZero() {
+			if got := retryDue(nil, pauses, e, "CreateVolume"); got.IsZero() != c.want.IsZero() {
 				t.Errorf("%s, without a time of the next attempt: due at %s", name, got)
 			}
 		}

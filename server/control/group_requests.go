@@ -1,4 +1,4 @@
-package requests
+package control
 
 import (
 	"slices"
@@ -11,11 +11,11 @@ import (
 	"berth/structs/validate/report"
 )
 
-// GroupControllers returns the nodes whose controllers may serve a group: those that reach all of its
+// groupControllers returns the nodes whose controllers may serve a group: those that reach all of its
 // volumes.
-func GroupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []string) {
+func groupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []string) {
 	for i, m := range snapshot.Members(tx, g) {
-		reach := SnapshotControllers(tx, m)
+		reach := snapshotControllers(tx, m)
 		if i == 0 {
 			nodes = reach
 			continue
@@ -25,9 +25,9 @@ func GroupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []strin
 	return nodes
 }
 
-// GroupCreate returns the request to take a group, which is also the one for its readiness. rows are its
-// members.
-func GroupCreate(
+// groupCreateRequest returns the request to take a group, which is also the one for its readiness. rows are
+// its members.
+func groupCreateRequest(
 	g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSIGroupRequest {
 	return &nodecalls.ClientCSIGroupRequest{
@@ -47,9 +47,9 @@ func sourcesOf(rows []*storage.VolumeSnapshot) (ids []string) {
 	return ids
 }
 
-// GroupDelete returns the request to delete a group with the IDs of all members, which a plugin compares with
-// its own.
-func GroupDelete(
+// groupDeleteRequest returns the request to delete a group with the IDs of all members, which a plugin
+// compares with its own.
+func groupDeleteRequest(
 	g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSIGroupDeleteRequest {
 	req := &nodecalls.ClientCSIGroupDeleteRequest{
@@ -64,12 +64,12 @@ func GroupDelete(
 	return req
 }
 
-// GroupAnswer checks the answer of a node to the creation of a group.
-func GroupAnswer(
+// groupAnswer checks the answer of a node to the creation of a group.
+func groupAnswer(
 	req *nodecalls.ClientCSIGroupRequest, resp *nodecalls.ClientCSIGroupResponse,
 ) (*storage.CSIGroup, error) {
 	if resp.Exhausted != "" {
-		return nil, Exhausted(resp.Exhausted)
+		return nil, exhaustedError(resp.Exhausted)
 	}
 	err := report.Group(resp.Group, req.SourceExternalIDs)
 	if err != nil {

@@ -1,4 +1,4 @@
-package requests
+package control
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 		err    error
 		drops  bool
 	}{
-		"no space":                  {structs.CSIVolume{Name: made}, Exhausted("full"), true},
+		"no space":                  {structs.CSIVolume{Name: made}, exhaustedError("full"), true},
 		"exists under our name":     {structs.CSIVolume{Name: made}, exists, false},
 		"exists, and was called":    {structs.CSIVolume{Name: "db", Call: &structs.CSICall{}}, exists, false},
 		"exists, and was called on": {structs.CSIVolume{Name: "db", Unanswered: true}, exists, false},
@@ -39,7 +39,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 			v := c.volume
 			v.ID = "v"
 			v.PluginID = "p"
-			outcome, err := Learned(&v, nil, c.err)
+			outcome, err := learned(&v, nil, c.err)
 			if drops := err == nil && outcome.Op == "delete"; drops != c.drops {
 				t.Fatalf("it drops the row: %t; %+v, %v", drops, outcome, err)
 			}
@@ -60,7 +60,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 	}
 
 	answer := &structs.CSIVolumeOutcome{Op: "create", ExternalID: "x"}
-	outcome, err := Learned(&structs.CSIVolume{}, answer, nil)
+	outcome, err := learned(&structs.CSIVolume{}, answer, nil)
 	if outcome != answer || err != nil {
 		t.Errorf("the answer became %+v, %v", outcome, err)
 	}
@@ -79,7 +79,7 @@ func TestUnmade_IsNilOnlyIfThePluginHasRejectedTheRequest(t *testing.T) {
 		"not called":   {structs.Invalidf("not called: no capability"), "not called"},
 		"away":         {structs.Unavailablef("away"), "away"},
 	} {
-		err := Unmade(c.err, "berth x")
+		err := unmade(c.err, "berth x")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
