@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/membership"
-	"berth/client/store/storetest"
+	"berth/client/store"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -49,7 +49,9 @@ func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.boot = "b2"
 		r.prepare(false)
-		storetest.Crowd(t, r.client.db)
+		kit.Crowd(t, func(table, key, text string) error {
+			return store.NewTable[string](table).Put(r.client.db, key, &text)
+		})
 		r.run()
 		defer r.stop()
 		r.pass(5 * time.Minute)

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/store"
-	"berth/client/store/storetest"
 	"berth/internal/files"
 	"berth/test/kit"
 )
@@ -27,7 +26,9 @@ func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := kit.FillDisk(t, dir, 0)
-	storetest.Crowd(t, db)
+	kit.Crowd(t, func(table, key, text string) error {
+		return store.NewTable[string](table).Put(db, key, &text)
+	})
 	k, err := LoadProof(db, dir, ProofPlace{BootID: "b2"}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatalf("the agent does not start: %v", err)
@@ -71,7 +72,9 @@ func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := kit.FillDisk(t, dir, 0)
-	storetest.Crowd(t, db)
+	kit.Crowd(t, func(table, key, text string) error {
+		return store.NewTable[string](table).Put(db, key, &text)
+	})
 	k, err := LoadProof(db, dir, ProofPlace{BootID: "b1"}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatalf("the agent does not start: %v", err)

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,24 @@ func FillDisk(t testing.TB, dir string, left uint64) (free func()) {
 		err := os.Remove(path)
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Crowd writes records to a store on a full disk until it takes no other one, also not in the place of a
+// former one. put writes one.
+func Crowd(t testing.TB, put func(table, key, text string) error) {
+	t.Helper()
+	fits := func(table string, n, size int) bool {
+		err := put(table, fmt.Sprintf("%05d", n), string(make([]byte, size)))
+		if err != nil && !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	n := 0
+	for size := 8192; size > 0; size /= 2 {
+		for ; fits("crowd", n, size) || fits(fmt.Sprint("crowd", n), n, size); n++ {
 		}
 	}
 }
