@@ -24,10 +24,10 @@ import (
 
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
-	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
+	"berth/client/machine/netns"
 	"berth/structs"
 )
 
@@ -42,7 +42,7 @@ type Options struct {
 	// executor.Config).
 	Command    []string
 	Supervisor []string
-	// Pause runs pause.Main in a container without files: a static program. nil is Supervisor, or Command.
+	// Pause runs netns.PauseMain in a container without files: a static program. nil is Supervisor, or Command.
 	Pause  []string
 	NodeID string
 	// NodeName is shown in the labels of containers.
@@ -104,7 +104,7 @@ func newDriver(cfg taskconfig.Settings, o Options) *Driver {
 			run = o.Command
 		}
 
-		o.Pause = append(slices.Clone(run), pause.Arg)
+		o.Pause = append(slices.Clone(run), netns.PauseArg)
 	}
 
 	e := engine.New(cfg.Endpoint)

@@ -19,9 +19,9 @@ import (
 
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/hostconfig"
-	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
+	"berth/client/machine/netns"
 	"berth/internal/backoff"
 	"berth/internal/keylock"
 	"berth/structs"
@@ -264,7 +264,7 @@ func (p *pauses) await(ctx context.Context, id, namespace string) error {
 		switch {
 		case err != nil:
 			return err
-		case hasEnded(c) && c.State.ExitCode == pause.ExitNoNamespace:
+		case hasEnded(c) && c.State.ExitCode == netns.ExitNoNamespace:
 			return structs.Preconditionf("docker: the daemon does not see the network namespace %s: "+
 				"its mounts must follow those of the node", namespace)
 		case hasEnded(c):

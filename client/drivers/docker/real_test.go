@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
+	"berth/client/machine/netns"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -73,7 +73,7 @@ func (n *node) driver() *Driver {
 	return New(n.cfg, Options{
 		Dir:     filepath.Join(n.dir, "driver"),
 		Command: []string{kit.PlainProgram(), "executor"},
-		Pause:   []string{n.pause, pause.Arg},
+		Pause:   []string{n.pause, netns.PauseArg},
 		NodeID:  "n1",
 		Logger:  nullLogger,
 	})

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/sandbox"
+	"berth/client/machine/netns"
 )
 
 // InitArg is the argument that makes Main pid 1 of a sandbox without a supervisor (see sandbox.Start).
@@ -55,8 +55,8 @@ func Main(args []string, others ...Other) int {
 		}
 	}
 
-	if len(args) > 0 && args[0] == pause.Arg {
-		return pause.Main(args[1:])
+	if len(args) > 0 && args[0] == netns.PauseArg {
+		return netns.PauseMain(args[1:])
 	}
 
 	if len(args) != 1 {

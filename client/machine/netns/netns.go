@@ -1,5 +1,6 @@
 // Package netns makes network namespaces that outlive the processes of the agent: a file, on which the
-// namespace is mounted, keeps it. `ip netns` shows the namespaces in Dir.
+// namespace is mounted, keeps it. `ip netns` shows the namespaces in Dir. The package is small because the
+// supervisor of tasks needs it, which enters a namespace and has few packages.
 package netns
 
 import (

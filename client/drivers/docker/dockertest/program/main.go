@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"berth/client/drivers/docker/pause"
+	"berth/client/machine/netns"
 )
 
 // steps has the steps that end.
@@ -46,8 +46,8 @@ var steps = map[string]func(string) error{
 // main carries the steps out. A step that fails ends the program with code 1 and its reason.
 func main() {
 	// The tests of pause containers use the same file.
-	if len(os.Args) > 1 && os.Args[1] == pause.Arg {
-		os.Exit(pause.Main(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == netns.PauseArg {
+		os.Exit(netns.PauseMain(os.Args[2:]))
 	}
 
 	for _, arg := range os.Args[1:] {

@@ -1,6 +1,4 @@
-// Package pause is the program of a container that enters a network namespace of the node, so that the daemon
-// can join other containers to it: a daemon joins containers only to each other.
-package pause
+package netns
 
 import (
 	"fmt"
@@ -11,14 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arg selects Main among the duties of the agent's executable. The file of the namespace follows.
-const Arg = "pause"
+// PauseArg selects PauseMain among the duties of the agent's executable. The file of the namespace follows.
+const PauseArg = "pause"
 
 // ExitNoNamespace is the exit code if the file has no network namespace: the daemon does not see the mount.
 const ExitNoNamespace = 3
 
-// Main enters the namespace and waits until SIGTERM. It returns the exit code.
-func Main(args []string) int {
+// PauseMain is the program of a container that enters a network namespace of the node, so that the daemon can
+// join other containers to it: a daemon joins containers only to each other. PauseMain enters the namespace
+// and waits until SIGTERM. It returns the exit code.
+func PauseMain(args []string) int {
 	if len(args) == 0 {
 		stop := make(chan os.Signal, 1)
 		signal.Notify(stop, unix.SIGTERM, unix.SIGINT)
