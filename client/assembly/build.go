@@ -17,7 +17,6 @@ import (
 	"berth/client/csi/registry"
 	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
-	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/manager"
@@ -117,7 +116,7 @@ func supervisorConfig(
 // endpoints returns the procedures that servers may call on this node.
 func endpoints(p Parts, plugins *volumes.Manager, drivers *manager.Manager) []rpc.Endpoint {
 	return append(
-		endpoint.List(plugins, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
+		volumes.Endpoints(plugins, volumes.EndpointDeps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
 		drivers.Endpoint(), disk.Endpoint(diskConfig(p)))
 }
 

@@ -13,7 +13,6 @@ import (
 	"berth/client/csi/csihooks"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/csi/volumes/endpoint"
 	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
 	"berth/csi/csitest"
@@ -225,7 +224,7 @@ func (n *node) build(p assembly.Parts) (*assembly.Subsystems, error) {
 		AllocHooks: mount,
 		TaskHooks:  func(*hooks.AllocEnv, *structs.Task) []hooks.Task { return nil },
 		Inventory:  m.Volumes().Inventory,
-		Endpoints:  endpoint.List(m, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
+		Endpoints:  volumes.Endpoints(m, volumes.EndpointDeps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
 		Run:        []func(context.Context){m.Run, reconcile(p, m), n.measure(m)},
 	}, nil
 }

@@ -1,5 +1,6 @@
-// Package volumes is the node's side of CSI. It keeps one connection to each plugin that runs here,
-// collects the plugins' reports, and mounts and unmounts volumes for allocations.
+// Package volumes is the node's side of CSI. It keeps one connection to each plugin that runs here, collects
+// the plugins' reports, mounts and unmounts volumes for allocations, and serves the servers' calls of the
+// controllers that run here (Endpoints).
 //
 // Its rules:
 //

@@ -1,4 +1,4 @@
-package endpoint
+package volumes
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // abandonDetach detaches volume x from node n. Its caller goes away while the plugin works on the call. It
 // returns the caller's error.
-func abandonDetach(t *testing.T, r *fixture) error {
+func abandonDetach(t *testing.T, r *served) error {
 	t.Helper()
 	ctx, gone := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -30,7 +30,7 @@ func abandonDetach(t *testing.T, r *fixture) error {
 }
 
 func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	gate := make(chan struct{})
 	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
@@ -61,7 +61,7 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 // A later agent rejects an attach that would overtake the detach of the former one. Unavailable would make
 // the servers attach through another controller, which does not know of the detach.
 func TestDuty_C6_ARejectionToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	release := r.plugin.Hang("ControllerUnpublishVolume")
 	defer release()
@@ -84,7 +84,7 @@ func TestDuty_C6_ARejectionToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 }
 
 func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.Stop()
 	// The client may learn of the end of its connection from the first call: that call may have arrived.
 	err := structs.Errorf(structs.KindTimeout, "no call yet")

@@ -1,4 +1,4 @@
-package endpoint
+package volumes
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func groupOf(volumes ...string) *nodecalls.ClientCSIGroupRequest {
 
 // A group is a call for each of its volumes.
 func TestDuty_C1_C2_AGroupIsTheOnlyCallForEachOfItsVolumes(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	r.plugin.AddVolume("y", 1)
 	expand := func(ctx context.Context, volume string) error {
@@ -47,7 +47,7 @@ func TestDuty_C1_C2_AGroupIsTheOnlyCallForEachOfItsVolumes(t *testing.T) {
 }
 
 func TestGroup_IsTakenOnceAndDeleted(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	r.plugin.AddVolume("y", 1)
 	made, err := call(r, nodecalls.ClientCSIGroupCreate, groupOf("y", "x"))
@@ -71,7 +71,7 @@ func TestGroup_IsTakenOnceAndDeleted(t *testing.T) {
 
 // The servers get RESOURCE_EXHAUSTED as an answer, because the plugin may have cut the group.
 func TestGroup_ExhaustedIsAnAnswer(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.FailAlways("CreateVolumeGroupSnapshot", csitest.Error("ResourceExhausted", "full"))
 	resp, err := call(r, nodecalls.ClientCSIGroupCreate, groupOf("x"))
 	if err != nil || resp.Exhausted == "" || resp.Group != nil {

@@ -1,4 +1,4 @@
-package endpoint
+package volumes
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 // A list may end the controller. The servers would ask the next one after unavailable.
 func TestList_OfAControllerThatEndsIsATimeout(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.Hang("ListVolumes")
 	listed := make(chan error, 1)
 	go func() {

@@ -1,4 +1,4 @@
-package endpoint
+package volumes
 
 import (
 	"context"
@@ -11,10 +11,8 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"berth/client/csi/registry"
-	"berth/client/csi/volumes"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/rpc"
@@ -22,18 +20,16 @@ import (
 	"berth/structs/nodecalls"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type fixture struct {
+type served struct {
 	*rpc.Server
-	cfg      volumes.Config
-	m        *volumes.Manager
+	cfg      Config
+	m        *Manager
 	registry *registry.Registry
 	plugin   *csitest.Plugin
 }
 
-// newFixture returns a node with the plugin "ebs" that its servers call.
-func newFixture(t *testing.T, running ...string) *fixture {
+// newServed returns a node with the plugin "ebs" that its servers call.
+func newServed(t *testing.T, running ...string) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)
@@ -43,7 +39,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	instances := registry.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
 	t.Cleanup(func() { _ = db.Close() })
-	cfg := volumes.Config{
+	cfg := Config{
 		DB:              db,
 		Registry:        instances,
 		Root:            root,
@@ -76,15 +72,15 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
 	}
-	return &fixture{s, cfg, m, instances, p}
+	return &served{s, cfg, m, instances, p}
 }
 
 // startManager returns a manager that runs until the test ends, and its endpoints.
-func startManager(t *testing.T, cfg volumes.Config, running ...string) (*volumes.Manager, *rpc.Server) {
+func startManager(t *testing.T, cfg Config, running ...string) (*Manager, *rpc.Server) {
 	t.Helper()
-	m := volumes.New(cfg)
+	m := New(cfg)
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		List(m, Deps{
+		Endpoints(m, EndpointDeps{
 			Running:    func(id string) bool { return strings.Contains(strings.Join(running, " "), id) },
 			CheckEpoch: checkEpoch,
 		})...)
@@ -105,14 +101,7 @@ func checkEpoch(epoch uint64) error {
 	return nil
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func call[Req, Resp any](r *fixture, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+func call[Req, Resp any](r *served, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
 	return rpc.Call(context.Background(), r, m, req)
 }
 
@@ -120,7 +109,7 @@ var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSyst
 	AccessMode: structs.CSISingleNodeWriter}}
 
 func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	made, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
@@ -191,7 +180,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 }
 
 func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "other",
 		ExternalID: "x",
@@ -203,7 +192,7 @@ func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 }
 
 func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout,
 		"Aborted": structs.KindTimeout, "Unavailable": structs.KindTimeout,
 		"ResourceExhausted": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
@@ -232,7 +221,7 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 }
 
 func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{
 		VolumeId:      "small",
 		CapacityBytes: 5,
@@ -254,7 +243,7 @@ func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
 }
 
 func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	release := r.plugin.Hang("ControllerExpandVolume")
 	ended := make(chan error, 1)
@@ -295,11 +284,11 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 }
 
 func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
-	r := newFixture(t, "alive")
-	k := volumes.VolumeKey{Namespace: "default", ID: "data"}
+	r := newServed(t, "alive")
+	k := VolumeKey{Namespace: "default", ID: "data"}
 	r.plugin.AddVolume("ext", 1)
 	for _, alloc := range []string{"alive", "ended", "gone"} {
-		_, err := r.m.Volumes().Up(context.Background(), &volumes.Use{
+		_, err := r.m.Volumes().Up(context.Background(), &Use{
 			VolumeKey:      k,
 			AllocID:        alloc,
 			PluginID:       "ebs",
@@ -334,7 +323,7 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 }
 
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.Forget()
 	_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
@@ -364,7 +353,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 }
 
 func TestController_ExhaustedIsAnAnswer(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
 	}
@@ -388,9 +377,9 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 }
 
 func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
-	r := newFixture(t)
-	use := &volumes.Use{
-		VolumeKey:      volumes.VolumeKey{Namespace: "default", ID: "v"},
+	r := newServed(t)
+	use := &Use{
+		VolumeKey:      VolumeKey{Namespace: "default", ID: "v"},
 		AllocID:        "a",
 		PluginID:       "ebs",
 		ExternalID:     "x",
@@ -418,10 +407,10 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 
 // The server disconnects while the plugin detaches: the attach that follows waits until the detach has ended.
 func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
-	r := newFixture(t, "a1")
+	r := newServed(t, "a1")
 	r.plugin.AddVolume("ext", 1)
-	_, err := r.m.Volumes().Up(t.Context(), &volumes.Use{
-		VolumeKey:      volumes.VolumeKey{Namespace: "default", ID: "data"},
+	_, err := r.m.Volumes().Up(t.Context(), &Use{
+		VolumeKey:      VolumeKey{Namespace: "default", ID: "data"},
 		AllocID:        "a1",
 		PluginID:       "ebs",
 		ExternalID:     "ext",
@@ -438,7 +427,7 @@ func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 
 // A frozen node finds such calls in its connections. The servers may have called another controller since.
 func TestController_RejectsACallOfAnEarlierEpoch(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	stale := structs.NodeEpoch{Epoch: epochNow - 1}
 	late := map[string]error{}
 	_, late["create"] = call(r, nodecalls.ClientCSIControllerCreate,

@@ -1,10 +1,9 @@
-package endpoint
+package volumes
 
 import (
 	"testing"
 	"time"
 
-	"berth/client/csi/volumes"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -13,7 +12,7 @@ import (
 func requestWith[Req any, Resp any, P interface {
 	*Req
 	SetTimeout(time.Duration)
-}](r *fixture, m structs.Method[Req, Resp], req P) func(time.Duration) error {
+}](r *served, m structs.Method[Req, Resp], req P) func(time.Duration) error {
 	return func(timeout time.Duration) error {
 		req.SetTimeout(timeout)
 		_, err := call(r, m, (*Req)(req))
@@ -23,11 +22,11 @@ func requestWith[Req any, Resp any, P interface {
 
 // TestEndpoints_GiveThePluginTheTimeoutOfTheRequest: without one, the call has the time of the node.
 func TestEndpoints_GiveThePluginTheTimeoutOfTheRequest(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("x", 1)
 	bring := func() {
-		_, err := r.m.Volumes().Up(t.Context(), &volumes.Use{
-			VolumeKey:      volumes.VolumeKey{Namespace: "default", ID: "v"},
+		_, err := r.m.Volumes().Up(t.Context(), &Use{
+			VolumeKey:      VolumeKey{Namespace: "default", ID: "v"},
 			AllocID:        "a",
 			PluginID:       "ebs",
 			ExternalID:     "x",

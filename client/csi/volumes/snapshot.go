@@ -1,9 +1,8 @@
-package endpoint
+package volumes
 
 import (
 	"context"
 
-	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -14,7 +13,7 @@ import (
 func (e *endpoints) createSnapshot(
 	ctx context.Context, req *nodecalls.ClientCSISnapshotRequest,
 ) (*nodecalls.ClientCSISnapshotResponse, error) {
-	c := volumes.Call{
+	c := Call{
 		Volume: req.SourceExternalID,
 		RPC:    "CreateSnapshot",
 		Where:  "name:" + req.Name,
@@ -33,7 +32,7 @@ func (e *endpoints) deleteSnapshot(
 	ctx context.Context, req *nodecalls.ClientCSISnapshotDeleteRequest,
 ) (*structs.Empty, error) {
 	// The IDs of volumes and those of snapshots may be equal.
-	c := volumes.Call{Volume: "snapshot:" + req.ExternalID, RPC: "DeleteSnapshot"}
+	c := Call{Volume: "snapshot:" + req.ExternalID, RPC: "DeleteSnapshot"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
 			return csi.Snapshots{Client: c.Client}.Delete(ctx, req)

@@ -1,4 +1,4 @@
-package endpoint
+package volumes
 
 import (
 	"fmt"
@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/csi/volumes"
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
 
-// codesBut returns codes with other kinds for some.
-func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
+// kindsBut returns codes with other kinds for some.
+func kindsBut(other map[string]structs.Kind) map[string]structs.Kind {
 	all := maps.Clone(csitest.CodeKinds)
 	maps.Copy(all, other)
 	return all
@@ -21,14 +20,14 @@ func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
 
 // asked are the codes of a call that another controller, or the same node at once, may repeat: two calls do
 // no harm.
-var asked = codesBut(map[string]structs.Kind{
+var asked = kindsBut(map[string]structs.Kind{
 	"Unavailable":       structs.KindUnavailable,
 	"Aborted":           structs.KindUnavailable,
 	"ResourceExhausted": structs.KindUnavailable,
 })
 
 // full are the codes of a call that reports to the servers, as an answer, that the storage has no space.
-var full = codesBut(map[string]structs.Kind{"ResourceExhausted": ""})
+var full = kindsBut(map[string]structs.Kind{"ResourceExhausted": ""})
 
 var grown = nodecalls.CSICapacityRange{RequiredBytes: 8 << 20}
 
@@ -36,12 +35,12 @@ var grown = nodecalls.CSICapacityRange{RequiredBytes: 8 << 20}
 type codeCase struct {
 	rpc  string
 	want map[string]structs.Kind
-	call func(r *fixture, id string) error
+	call func(r *served, id string) error
 }
 
 func codeCases() []codeCase {
 	return []codeCase{
-		{"CreateVolume", full, func(r *fixture, id string) error {
+		{"CreateVolume", full, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 				PluginID:     "ebs",
 				Name:         id,
@@ -49,14 +48,14 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"DeleteVolume", csitest.CodeKinds, func(r *fixture, id string) error {
+		{"DeleteVolume", csitest.CodeKinds, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
 			})
 			return err
 		}},
-		{"ControllerPublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
+		{"ControllerPublishVolume", csitest.CodeKinds, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
@@ -66,7 +65,7 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"ControllerUnpublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
+		{"ControllerUnpublishVolume", csitest.CodeKinds, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerDetach, &nodecalls.ClientCSIDetachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
@@ -74,7 +73,7 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"ControllerExpandVolume", full, func(r *fixture, id string) error {
+		{"ControllerExpandVolume", full, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
@@ -82,7 +81,7 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"ValidateVolumeCapabilities", asked, func(r *fixture, id string) error {
+		{"ValidateVolumeCapabilities", asked, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerValidate, &nodecalls.ClientCSIValidateRequest{
 				PluginID:     "ebs",
 				ExternalID:   id,
@@ -90,22 +89,22 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"ListVolumes", asked, func(r *fixture, _ string) error {
+		{"ListVolumes", asked, func(r *served, _ string) error {
 			_, err := call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 			return err
 		}},
-		{"ControllerListVolumeHealth", asked, func(r *fixture, _ string) error {
+		{"ControllerListVolumeHealth", asked, func(r *served, _ string) error {
 			_, err := call(r, nodecalls.ClientCSIListHealth, &nodecalls.ClientCSIListHealthRequest{PluginID: "ebs"})
 			return err
 		}},
-		{"ControllerGetVolumeHealth", asked, func(r *fixture, id string) error {
+		{"ControllerGetVolumeHealth", asked, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSIGetHealth, &nodecalls.ClientCSIGetHealthRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
 			})
 			return err
 		}},
-		{"NodeExpandVolume", asked, func(r *fixture, id string) error {
+		{"NodeExpandVolume", asked, func(r *served, id string) error {
 			_, err := call(r, nodecalls.ClientCSINodeExpand, &nodecalls.ClientCSINodeExpandRequest{
 				VolumeID:       id,
 				AllocID:        "a",
@@ -122,7 +121,7 @@ func codeCases() []codeCase {
 	}
 }
 
-func nodeDetach(r *fixture, id string) error {
+func nodeDetach(r *served, id string) error {
 	_, err := call(r, nodecalls.ClientCSINodeDetach, &nodecalls.ClientCSINodeDetachRequest{
 		VolumeID: id,
 		AllocID:  "a",
@@ -134,7 +133,7 @@ func nodeDetach(r *fixture, id string) error {
 func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 	for _, c := range codeCases() {
 		t.Run(c.rpc, func(t *testing.T) {
-			r := newFixture(t)
+			r := newServed(t)
 			for code, kind := range c.want {
 				id := "v-" + code
 				r.plugin.AddVolume(id, 1)
@@ -164,10 +163,10 @@ func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 }
 
 // up brings a volume to the allocation "a".
-func (r *fixture) up(t *testing.T, id string) {
+func (r *served) up(t *testing.T, id string) {
 	t.Helper()
-	_, err := r.m.Volumes().Up(t.Context(), &volumes.Use{
-		VolumeKey:      volumes.VolumeKey{Namespace: "default", ID: id},
+	_, err := r.m.Volumes().Up(t.Context(), &Use{
+		VolumeKey:      VolumeKey{Namespace: "default", ID: id},
 		AllocID:        "a",
 		PluginID:       "ebs",
 		ExternalID:     id,
@@ -180,7 +179,7 @@ func (r *fixture) up(t *testing.T, id string) {
 // A request of the servers themselves repeats no call that the plugin has rejected for good. A request of an
 // operator does.
 func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARejectedCallAgain(t *testing.T) {
-	r := newFixture(t)
+	r := newServed(t)
 	r.plugin.AddVolume("v", 1)
 	r.up(t, "v")
 	r.plugin.FailAlways("NodeUnstageVolume", csitest.Error("Unimplemented", "no"))

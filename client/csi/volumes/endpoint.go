@@ -1,24 +1,18 @@
-// Package endpoint serves the calls of servers to a node about CSI: calls of the controllers that run here,
-// the release of a volume, and the growth of its content. A controller call goes at once to the healthy
-// instance of the plugin, or is answered with unavailable, so that the server can call another node. It is
-// the only call in flight for its volume on this node. An error with an unknown outcome crosses the wire as
-// timeout, with any gRPC code: the servers repeat the call with the same arguments.
-package endpoint
+package volumes
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
 
-// Deps are what the endpoints need besides the volumes.
-type Deps struct {
+// EndpointDeps are what the endpoints need besides the volumes.
+type EndpointDeps struct {
 	// Running reports whether an allocation still runs on this node.
 	Running func(allocID string) bool
 	// CheckEpoch rejects a call of the servers for an epoch of the node that has ended. 0: the servers count
@@ -26,8 +20,12 @@ type Deps struct {
 	CheckEpoch func(epoch uint64) error
 }
 
-// List makes the endpoints.
-func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
+// Endpoints serves the calls of servers to a node about CSI: calls of the controllers that run here, the
+// release of a volume, and the growth of its content. A controller call goes at once to the healthy instance
+// of the plugin, or is answered with unavailable, so that the server can call another node. It is the only
+// call in flight for its volume on this node. An error with an unknown outcome crosses the wire as timeout,
+// with any gRPC code: the servers repeat the call with the same arguments.
+func Endpoints(m *Manager, deps EndpointDeps) []rpc.Endpoint {
 	e := &endpoints{m, deps}
 	return []rpc.Endpoint{
 		rpc.Handle(nodecalls.ClientCSIControllerCreate, e.create),
@@ -54,11 +52,11 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 	}
 }
 
-type conn = volumes.Conn
+type conn = Conn
 
 type endpoints struct {
-	m *volumes.Manager
-	Deps
+	m *Manager
+	EndpointDeps
 }
 
 // controller returns the healthy controller that a request is for. One of another driver than the request
@@ -88,7 +86,7 @@ type storageRequest interface {
 type controllerCall struct {
 	*endpoints
 	req storageRequest
-	volumes.Call
+	Call
 }
 
 // callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
@@ -109,7 +107,7 @@ func callController[T any](
 	// A repeat settles an earlier call only at the same instance.
 	c.Instance = controller.Registration.AllocID
 	c.Timeout = c.req.SentTimeout()
-	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
+	resp, err := Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
 		// The wait for the lock may have been long, so this comes right before the call.
 		err := c.CheckEpoch(c.req.SentEpoch())
 		if err != nil {
@@ -121,7 +119,7 @@ func callController[T any](
 		return resp, nil
 	}
 
-	if errors.Is(err, volumes.ErrUnanswered) ||
+	if errors.Is(err, ErrUnanswered) ||
 		csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
 		err = structs.Timeoutf("%w", err)
 	}
@@ -176,14 +174,14 @@ func (e *endpoints) create(
 	}
 
 	// Until the plugin has given the volume an ID, the name identifies it (CSI spec, CreateVolume).
-	c := volumes.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
+	c := Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
 	return callController(ctx, controllerCall{e, req, c}, create)
 }
 
 func (e *endpoints) delete(
 	ctx context.Context, req *nodecalls.ClientCSIDeleteRequest,
 ) (*structs.Empty, error) {
-	c := volumes.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
+	c := Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
 			return c.DeleteVolume(ctx, req)
@@ -193,7 +191,7 @@ func (e *endpoints) delete(
 func (e *endpoints) attach(
 	ctx context.Context, req *nodecalls.ClientCSIAttachRequest,
 ) (*nodecalls.ClientCSIAttachResponse, error) {
-	c := volumes.Call{
+	c := Call{
 		Volume: req.ExternalID,
 		RPC:    "ControllerPublishVolume",
 		Where:  req.ExternalNodeID,
@@ -207,7 +205,7 @@ func (e *endpoints) attach(
 func (e *endpoints) detach(
 	ctx context.Context, req *nodecalls.ClientCSIDetachRequest,
 ) (*structs.Empty, error) {
-	c := volumes.Call{
+	c := Call{
 		Volume: req.ExternalID,
 		RPC:    "ControllerUnpublishVolume",
 		Where:  req.ExternalNodeID,
@@ -227,7 +225,7 @@ func (e *endpoints) validate(
 		return nil, err
 	}
 
-	c := volumes.Call{
+	c := Call{
 		PluginID: req.PluginID,
 		Instance: conn.Registration.AllocID,
 		Volume:   req.ExternalID,
@@ -245,7 +243,7 @@ func (e *endpoints) validate(
 func (e *endpoints) expand(
 	ctx context.Context, req *nodecalls.ClientCSIExpandRequest,
 ) (*nodecalls.ClientCSIExpandResponse, error) {
-	c := volumes.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
+	c := Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
 	expand := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
 		if csi.Code(err) == structs.CSICodeExhausted {
@@ -259,7 +257,7 @@ func (e *endpoints) expand(
 func (e *endpoints) modify(
 	ctx context.Context, req *nodecalls.ClientCSIModifyRequest,
 ) (*structs.Empty, error) {
-	c := volumes.Call{Volume: req.ExternalID, RPC: "ControllerModifyVolume"}
+	c := Call{Volume: req.ExternalID, RPC: "ControllerModifyVolume"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
 			return csi.ControllerModifyVolume(ctx, c.Client, req)
@@ -365,7 +363,7 @@ func (e *endpoints) nodeDetach(
 		e.m.Volumes().UnparkCalls(k)
 	}
 
-	err := e.m.Volumes().Detach(ctx, volumes.Detachment{
+	err := e.m.Volumes().Detach(ctx, Detachment{
 		VolumeKey: k,
 		AllocID:   req.AllocID,
 		Running:   e.Running,
@@ -375,8 +373,8 @@ func (e *endpoints) nodeDetach(
 }
 
 // volumeKey names a volume. A request may leave the default namespace out.
-func volumeKey(namespace, id string) volumes.VolumeKey {
-	return volumes.VolumeKey{
+func volumeKey(namespace, id string) VolumeKey {
+	return VolumeKey{
 		Namespace: structs.NamespaceOr(namespace),
 		ID:        id,
 	}
@@ -385,7 +383,7 @@ func volumeKey(namespace, id string) volumes.VolumeKey {
 func (e *endpoints) nodeExpand(
 	ctx context.Context, req *nodecalls.ClientCSINodeExpandRequest,
 ) (*nodecalls.ClientCSINodeExpandResponse, error) {
-	capacity, err := e.m.Volumes().Expand(ctx, &volumes.Use{
+	capacity, err := e.m.Volumes().Expand(ctx, &Use{
 		VolumeKey:      volumeKey(req.VolumeNamespace, req.VolumeID),
 		AllocID:        req.AllocID,
 		Timeout:        req.Timeout,

@@ -1,9 +1,8 @@
-package endpoint
+package volumes
 
 import (
 	"context"
 
-	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -13,7 +12,7 @@ import (
 func (e *endpoints) createGroup(
 	ctx context.Context, req *nodecalls.ClientCSIGroupRequest,
 ) (*nodecalls.ClientCSIGroupResponse, error) {
-	c := volumes.Call{
+	c := Call{
 		Volume: "group name:" + req.Name,
 		Others: req.SourceExternalIDs,
 		RPC:    "CreateVolumeGroupSnapshot",
@@ -31,7 +30,7 @@ func (e *endpoints) createGroup(
 func (e *endpoints) deleteGroup(
 	ctx context.Context, req *nodecalls.ClientCSIGroupDeleteRequest,
 ) (*structs.Empty, error) {
-	c := volumes.Call{
+	c := Call{
 		Volume: "group:" + req.ExternalID,
 		Others: req.SourceExternalIDs,
 		RPC:    "DeleteVolumeGroupSnapshot",
