@@ -1,5 +1,6 @@
 // Package crc32c sums small records by CRC-32 (Castagnoli) without a table. Each process would make the
-// table at its start, which takes longer than to sum a few records.
+// table at its start, which takes longer than to sum a few records. It is small because the supervisor of
+// tasks and the watch of the guard need it, which have few packages.
 package crc32c
 
 import "hash/crc32"

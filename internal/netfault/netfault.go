@@ -1,5 +1,5 @@
 // Package netfault translates network errors for operators. The errors of the network library name system
-// calls.
+// calls. It is small because agents, clients of the API and drivers all show such errors.
 package netfault
 
 import (

@@ -1,4 +1,5 @@
-// Package placeholder replaces the placeholders in lists and maps of a job by their values.
+// Package placeholder replaces the placeholders in lists and maps of a job by their values. It is small
+// because tasks, artifacts and the service mesh replace them alike.
 package placeholder
 
 import (

@@ -1,5 +1,6 @@
 // Package setupstep has the steps that prepare another system for the logins of workloads. A plan compares
-// that system with what is needed. Nothing changes before its steps are applied.
+// that system with what is needed. Nothing changes before its steps are applied. It is small because the
+// preparations of Consul and of Vault share it, which do not import each other.
 package setupstep
 
 import "context"

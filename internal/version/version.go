@@ -1,4 +1,5 @@
-// Package version holds the version and the revision of this build.
+// Package version holds the version and the revision of this build. It is small because the agent, the
+// commands and the packaging all name the build.
 package version
 
 import "runtime/debug"

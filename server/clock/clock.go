@@ -1,5 +1,6 @@
-// Package clock is the cluster time (package clustertime) as a server reads it, between two entries about it.
-// Procedures and loops take times of rows and ages from it.
+// Package clock is the cluster time (package clustertime) as a server reads it, between two entries about
+// it. Procedures and loops take times of rows and ages from it. It is apart from package server,
+// which neither of them imports.
 package clock
 
 import (

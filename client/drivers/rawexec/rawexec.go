@@ -1,6 +1,7 @@
 // Package rawexec is the task driver without isolation: a program runs as the agent does, sees the whole
 // host, and has no bound except its cgroup. It is off unless the operator enables it. The task has a
-// supervisor, logs and an exact exit result. After its end the supervisor kills all processes that it left.
+// supervisor, logs and an exact exit result. After its end the supervisor kills all processes that it
+// left. It is small because a driver is a package of its own, and package executor does its work.
 package rawexec
 
 import (

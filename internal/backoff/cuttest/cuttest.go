@@ -1,5 +1,6 @@
-// Package cuttest has a cut between a machine and the servers, for tests of the pauses between attempts. The
-// tests run in virtual time.
+// Package cuttest has a cut between a machine and the servers, for tests of the pauses between attempts.
+// The tests run in virtual time. It is apart from package kit of the tests, which imports no package of
+// berth.
 package cuttest
 
 import (

@@ -1,4 +1,5 @@
-// Package keyringtest makes the keys of tests.
+// Package keyringtest makes the keys of tests. It is apart from package kit of the tests, which imports no
+// package of berth.
 package keyringtest
 
 import (
