@@ -1,4 +1,4 @@
-package endpoints_test
+package query_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/agenttest"
@@ -17,23 +18,23 @@ import (
 )
 
 // addVolumes adds a number of volumes.
-func (s *server) addVolumes(n int) {
+func addVolumes(s *endpointstest.Server, n int) {
 	s.T.Helper()
 	put := &structs.CSIVolumeRegisterRequest{}
 	for i := range n {
-		v := readyVolume(fmt.Sprintf("v%05d", i))
+		v := endpointstest.ReadyVolume(fmt.Sprintf("v%05d", i))
 		put.Volumes = append(put.Volumes, v)
 	}
-	mustPropose(s, fsm.VolumePut, put)
+	endpointstest.MustPropose(s, fsm.VolumePut, put)
 }
 
 // readStream reads a list as a stream.
-func readStream[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
+func readStream[Req, Resp any](s *endpointstest.Server, m structs.Method[Req, Resp], req Req) (
 	rows []any, meta *structs.QueryMeta,
 ) {
 	s.T.Helper()
 	any(&req).(query.ReadRequest).Query().Stream = true
-	resp := must(s, m, &req)
+	resp := endpointstest.Must(s, m, &req)
 	meta = query.MetaOf(resp)
 	if meta.Rows == nil {
 		s.T.Fatalf("%s answers no stream", m.Name)
@@ -51,7 +52,7 @@ func readStream[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) 
 
 // compareStream compares a list with its stream, for some options.
 func compareStream[Req, Resp, Row any](
-	s *server,
+	s *endpointstest.Server,
 	m structs.Method[Req, Resp],
 	with func(structs.QueryOptions) Req,
 	pick func(*Resp) []*Row,
@@ -65,7 +66,7 @@ func compareStream[Req, Resp, Row any](
 		{Prefix: "v0", Reverse: true},
 	} {
 		req := with(q)
-		list := pick(must(s, m, &req))
+		list := pick(endpointstest.Must(s, m, &req))
 		rows, meta := readStream(s, m, with(q))
 		var want []any
 		for _, row := range list {
@@ -114,10 +115,10 @@ func volumesOf(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { 
 func claimsOf(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims }
 
 func TestList_StreamHasSameRows(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b")
-	s.addVolumes(20)
+	addVolumes(s, 20)
 	for i, id := range s.AddAllocs("a", "n1", 5) {
 		s.Claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
@@ -142,7 +143,7 @@ func TestList_StreamHasSameRows(t *testing.T) {
 		q.Filter = `ID matches "[3-7]$"`
 		return structs.CSIVolumeListRequest{QueryOptions: q}
 	}, volumesOf)
-	got := must(s, structs.CSIVolumeList,
+	got := endpointstest.Must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `Nonsense == 1`}})
 	if err := got.Rows(func(any) error { return nil }); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a filter that does not fit the rows: %v", err)
@@ -152,12 +153,12 @@ func TestList_StreamHasSameRows(t *testing.T) {
 // TestList_StreamsAfterWait: a blocking list returns the rows after a change, or unchanged when the time is
 // over. It holds at most one row in memory.
 func TestList_StreamsAfterWait(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addVolumes(300)
+	addVolumes(s, 300)
 	ids := s.AddAllocs("a", "n1", 2)
 	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
-		resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
+		resp := endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 			QueryOptions: structs.QueryOptions{
 				Stream:   true,
 				MinIndex: index,
@@ -198,16 +199,16 @@ func TestList_StreamsAfterWait(t *testing.T) {
 		<-answered
 	}
 	cost := func(n int) float64 {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
-		s.addVolumes(n)
+		addVolumes(s, n)
 		return testing.AllocsPerRun(5, func() {
 			q := structs.QueryOptions{
 				Stream:   true,
 				MinIndex: s.Store.Index() + 1,
 				MaxWait:  time.Nanosecond,
 			}
-			must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
+			endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 		})
 	}
 	if few, many := cost(500), cost(5000); many > 2*few {
@@ -216,9 +217,9 @@ func TestList_StreamsAfterWait(t *testing.T) {
 }
 
 func TestClaimList_ComesVolumeByVolume(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addVolumes(4)
+	addVolumes(s, 4)
 	ids := s.AddAllocs("a", "n1", 6)
 	slices.Reverse(ids) // the queue order is not the order of the IDs
 	for _, id := range ids {
@@ -235,7 +236,7 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	var got []string
 	req := structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{PerPage: 5}}
 	for range want {
-		page := must(s, structs.CSIClaimList, &req)
+		page := endpointstest.Must(s, structs.CSIClaimList, &req)
 		for _, c := range page.Claims {
 			got = append(got, c.VolumeID+" "+c.AllocID)
 		}
@@ -252,11 +253,11 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 // TestList_SlowReaderDelaysNoWriter: claims are written while the reader of a list of 10,000 volumes pauses.
 // The list continues with the snapshot with which it began.
 func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addVolumes(10_000)
+	addVolumes(s, 10_000)
 	ids := s.AddAllocs("a", "n1", 100)
-	resp := must(s, structs.CSIVolumeList,
+	resp := endpointstest.Must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	rows, readers := 0, 0
 	err := resp.Rows(func(row any) error {
@@ -267,8 +268,8 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 				for i, id := range ids {
 					req := agenttest.Request(&structs.CSIVolumeClaimRequest{
 						NodeID:   "n1",
-						SecretID: secretOf("n1"),
-						Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
+						SecretID: endpointstest.SecretOf("n1"),
+						Claims:   []*structs.CSIClaim{endpointstest.Claim(fmt.Sprintf("v%05d", 9999-i), id)},
 					})
 					_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, req)
 					if err != nil {
@@ -299,10 +300,10 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 
 // TestList_StreamMakesRowsOnDemand: the peak memory of a list does not grow with its length.
 func TestList_StreamMakesRowsOnDemand(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addVolumes(2000)
-	resp := must(s, structs.CSIVolumeList,
+	addVolumes(s, 2000)
+	resp := endpointstest.Must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	if len(resp.Volumes) != 0 {
 		t.Fatalf("%d rows were made beforehand", len(resp.Volumes))

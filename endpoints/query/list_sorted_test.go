@@ -1,29 +1,30 @@
-package endpoints_test
+package query_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/structs"
 )
 
 // serverWithChangedVolumes has the volumes a to e, created in the order ebdac. c and e have changed since.
-func serverWithChangedVolumes(t *testing.T) *server {
-	s := newServer(t)
+func serverWithChangedVolumes(t *testing.T) *endpointstest.Server {
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n0", "a")
 	for _, id := range []string{"e", "b", "d", "a", "c"} {
 		s.AddVolume(id)
 	}
 	for _, id := range []string{"c", "e"} { // change
-		v := testVolume(id)
+		v := endpointstest.Volume(id)
 		v.Namespace = "default"
 		v.ExternalID = "ext-" + id
 		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs"}
-		mustPropose(s, fsm.VolumePut, registerRequest(v))
+		endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
 	}
 	return s
 }
@@ -34,7 +35,8 @@ func TestList_SortsByIndex(t *testing.T) {
 	s := serverWithChangedVolumes(t)
 	list := func(q structs.QueryOptions) string {
 		var ids []string
-		for _, v := range must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
+		for _, v := range endpointstest.Must(s, structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
 			ids = append(ids, v.ID)
 		}
 		return strings.Join(ids, "")
@@ -83,9 +85,10 @@ func TestList_SortedRowsComeInPagesAndStreams(t *testing.T) {
 		{Sort: "ID"},
 		{Sort: structs.SortCreate, NextToken: query.Token("x", "y")},
 	} {
-		rejected(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
+		endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: q})
 	}
-	claims := must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
+	claims := endpointstest.Must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
 		QueryOptions: structs.QueryOptions{
 			Sort:    structs.SortCreate,
 			Reverse: true,

@@ -1,10 +1,11 @@
-package endpoints_test
+package query_test
 
 import (
 	"fmt"
 	"reflect"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -12,7 +13,9 @@ import (
 )
 
 // callOverWire answers a request over a wire. rows reports whether the answer was written row by row.
-func callOverWire[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
+func callOverWire[Req, Resp any](
+	s *endpointstest.Server, m structs.Method[Req, Resp], req Req,
+) (resp *Resp, rows bool) {
 	s.T.Helper()
 	for _, e := range s.List() {
 		if e.Name != m.Name {
@@ -25,7 +28,8 @@ func callOverWire[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req
 		answer, err := e.ServeRemote(s.T.Context(), &own)
 		if err == nil {
 			_, rows = answer.(rpc.Appender)
-			resp, err = rpc.Call(s.T.Context(), newPool(s.T).At(listen(s.T, s.RPC)), m, &req)
+			server := endpointstest.NewPool(s.T).At(endpointstest.Listen(s.T, s.RPC))
+			resp, err = rpc.Call(s.T.Context(), server, m, &req)
 		}
 		if err != nil {
 			s.T.Fatalf("%s: %v", m.Name, err)
@@ -38,7 +42,7 @@ func callOverWire[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req
 
 // compareWire compares the response of a list within the process with that over a wire.
 func compareWire[Req, Resp any](
-	s *server,
+	s *endpointstest.Server,
 	m structs.Method[Req, Resp],
 	with func(structs.QueryOptions) Req,
 	wantRows bool,
@@ -46,7 +50,7 @@ func compareWire[Req, Resp any](
 ) {
 	s.T.Helper()
 	req := with(q)
-	answer := must(s, m, &req)
+	answer := endpointstest.Must(s, m, &req)
 	meta := query.MetaOf(answer)
 	b, err := codec.Encode(answer)
 	if err != nil {
@@ -71,10 +75,10 @@ func compareWire[Req, Resp any](
 }
 
 func TestList_HasSameRowsOverWire(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b")
-	s.addVolumes(20)
+	addVolumes(s, 20)
 	for i, id := range s.AddAllocs("a", "n1", 5) {
 		s.Claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}

@@ -1,4 +1,4 @@
-package endpoints_test
+package query_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
@@ -14,7 +15,7 @@ import (
 
 // comparePages reads a list page by page and compares it with the whole.
 func comparePages[Req, Resp, Row any](
-	s *server,
+	s *endpointstest.Server,
 	m structs.Method[Req, Resp],
 	with func(structs.QueryOptions) Req,
 	pick func(*Resp) []*Row,
@@ -30,11 +31,11 @@ func comparePages[Req, Resp, Row any](
 		{Prefix: "zz"},
 	} {
 		req := with(q)
-		whole := pick(must(s, m, &req))
+		whole := pick(endpointstest.Must(s, m, &req))
 		var got []*Row
 		for q.PerPage = 3; ; {
 			req := with(q)
-			resp := must(s, m, &req)
+			resp := endpointstest.Must(s, m, &req)
 			got = append(got, pick(resp)...)
 			q.NextToken = query.MetaOf(resp).NextToken
 			if q.NextToken == "" || len(got) > len(whole) {
@@ -49,18 +50,18 @@ func comparePages[Req, Resp, Row any](
 }
 
 func TestList_PagesMakeWhole(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for i := range 8 {
 		s.AddNode(fmt.Sprintf("a%d", i), "z")
 	}
-	s.addVolumes(20)
+	addVolumes(s, 20)
 	for _, ns := range []string{"default2", "other"} { // one whose name has another's as prefix
 		s.AddNamespace(ns)
 		for i := range 5 {
-			v := testVolume(fmt.Sprintf("v%05d", i))
+			v := endpointstest.Volume(fmt.Sprintf("v%05d", i))
 			v.Namespace = ns
 			v.ExternalID = "ext-" + ns + v.ID
-			must(s, structs.CSIVolumeRegister, registerRequest(v))
+			endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 		}
 	}
 	for i := range 10 {
@@ -76,36 +77,36 @@ func TestList_PagesMakeWhole(t *testing.T) {
 }
 
 // addSingleWriterVolume registers a volume for one writer at a time.
-func (s *server) addSingleWriterVolume(id string) {
-	v := testVolume(id)
+func addSingleWriterVolume(s *endpointstest.Server, id string) {
+	v := endpointstest.Volume(id)
 	v.ExternalID = "ext-" + id
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     structs.CSIMultiNodeSingleWriter,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 }
 
 // TestClaimList_PagesMakeWhole: of all, of a volume and of a node, for volumes with one user at a time and
 // with many.
 func TestClaimList_PagesMakeWhole(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z")
 	s.AddNode("n2", "z")
-	s.addVolumes(2)
-	s.addSingleWriterVolume("v00002")
+	addVolumes(s, 2)
+	addSingleWriterVolume(s, "v00002")
 	for _, node := range []string{"n2", "n1"} {
 		ids := s.AddAllocs(node+"-", node, 7)
 		slices.Reverse(ids) // the queue order is not the order of the IDs
 		for i, id := range ids {
 			for v := range 3 {
-				c := testClaim(fmt.Sprintf("v%05d", (v+i)%3), id)
+				c := endpointstest.Claim(fmt.Sprintf("v%05d", (v+i)%3), id)
 				if c.VolumeID == "v00002" {
 					c.AccessMode = structs.CSIMultiNodeSingleWriter
 				}
-				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+				endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 					NodeID:   node,
-					SecretID: secretOf(node),
+					SecretID: endpointstest.SecretOf(node),
 					Claims:   []*structs.CSIClaim{c},
 				})
 			}
@@ -129,7 +130,7 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 		}
 	}
 	for _, token := range []string{query.Token("default"), query.Token("default", "v00001", "x", "1")} {
-		rejected(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{
+		endpointstest.Rejected(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{
 			VolumeID:     "v00001",
 			QueryOptions: structs.QueryOptions{NextToken: token},
 		})
@@ -140,9 +141,9 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 // as the first, a middle or the last page. It reads no rows before or after it.
 func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "z")
-		s.addVolumes(n)
+		addVolumes(s, n)
 		middle := query.Token("default", fmt.Sprintf("v%05d", n/2))
 		last := query.Token("default", fmt.Sprintf("v%05d", n-10))
 		for _, q := range []structs.QueryOptions{
@@ -154,28 +155,29 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 		} {
 			q.PerPage = 10
 			costs = append(costs, testing.AllocsPerRun(10, func() {
-				got := must(s, structs.CSIVolumeList,
+				got := endpointstest.Must(s, structs.CSIVolumeList,
 					&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 				if len(got) != 10 {
 					t.Fatalf("%d rows", len(got))
 				}
 			}))
 		}
-		s.addSingleWriterVolume("queue")
-		req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+		addSingleWriterVolume(s, "queue")
+		req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
 		for _, id := range s.AddAllocs("a", "n1", n) {
-			c := testClaim("queue", id)
+			c := endpointstest.Claim("queue", id)
 			c.AccessMode = structs.CSIMultiNodeSingleWriter
 			req.Claims = append(req.Claims, c)
 		}
-		must(s, structs.CSIVolumeClaim, req)
+		endpointstest.Must(s, structs.CSIVolumeClaim, req)
 		job := state.Alloc(s.Store.Read(), "a00000").JobID
 		for _, back := range []bool{false, true} {
 			q := structs.QueryOptions{PerPage: 10, Reverse: back}
 			costs = append(costs, testing.AllocsPerRun(10, func() {
-				must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "queue", QueryOptions: q})
+				endpointstest.Must(s, structs.CSIClaimList,
+					&structs.CSIClaimListRequest{VolumeID: "queue", QueryOptions: q})
 			}), testing.AllocsPerRun(10, func() {
-				must(s, structs.JobAllocations, &structs.JobGetRequest{JobID: job, QueryOptions: q})
+				endpointstest.Must(s, structs.JobAllocations, &structs.JobGetRequest{JobID: job, QueryOptions: q})
 			}))
 		}
 		return costs
@@ -191,14 +193,14 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 // TestClaimList_PageOfManyReaders: no index has the order of their queue. The list reads the whole queue, and
 // copies only the rows of the page.
 func TestClaimList_PageOfManyReaders(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "z")
 	s.AddVolume("v")
-	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
 	for _, id := range s.AddAllocs("a", "n1", 4000) {
-		req.Claims = append(req.Claims, testClaim("v", id))
+		req.Claims = append(req.Claims, endpointstest.Claim("v", id))
 	}
-	must(s, structs.CSIVolumeClaim, req)
+	endpointstest.Must(s, structs.CSIVolumeClaim, req)
 	all, _ := readStream(s, structs.CSIClaimList, structs.CSIClaimListRequest{
 		VolumeID:     "v",
 		QueryOptions: structs.QueryOptions{PerPage: 10},
@@ -207,7 +209,7 @@ func TestClaimList_PageOfManyReaders(t *testing.T) {
 		t.Errorf("a stream in the process has %d rows, want all 4000", len(all))
 	}
 	cost := testing.AllocsPerRun(10, func() {
-		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
+		endpointstest.Must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
 			VolumeID:     "v",
 			QueryOptions: structs.QueryOptions{PerPage: 10},
 		})
@@ -219,18 +221,18 @@ func TestClaimList_PageOfManyReaders(t *testing.T) {
 
 // The pages of the evaluations of one job have what the whole list has.
 func TestEvalList_PagesOfAJob(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for priority := range 6 {
-		job := testJob("web")
+		job := endpointstest.Job("web")
 		job.Priority = 50 + priority
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("db")})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job("db")})
 	ofJob := func(q structs.QueryOptions) structs.EvalListRequest {
 		return structs.EvalListRequest{JobID: "web", QueryOptions: q}
 	}
 	whole := ofJob(structs.QueryOptions{})
-	if n := len(evalsOf(must(s, structs.EvalList, &whole))); n != 6 {
+	if n := len(evalsOf(endpointstest.Must(s, structs.EvalList, &whole))); n != 6 {
 		t.Fatalf("the job has %d evaluations, want 6: two pages", n)
 	}
 	comparePages(s, structs.EvalList, ofJob, evalsOf)

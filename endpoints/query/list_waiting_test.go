@@ -1,4 +1,4 @@
-package endpoints_test
+package query_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -17,16 +18,16 @@ const waitingLists = 20
 // TestList_WaitingReadersSeeTheLastClaim: many blocking queries list all volumes, and repeat after each
 // answer, while claims are written. TestList_SlowReaderDelaysNoWriter holds that a list delays no claim.
 func TestList_WaitingReadersSeeTheLastClaim(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addVolumes(1000)
+	addVolumes(s, 1000)
 	ids := s.AddAllocs("a", "n1", 200)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // ends a hang
 	defer cancel()
 	var ended, began sync.WaitGroup
 	began.Add(waitingLists)
 	for range waitingLists {
-		ended.Go(func() { s.followVolumes(ctx, len(ids), sync.OnceFunc(began.Done)) })
+		ended.Go(func() { followVolumes(s, ctx, len(ids), sync.OnceFunc(began.Done)) })
 	}
 	began.Wait()
 	for i, id := range ids {
@@ -36,7 +37,7 @@ func TestList_WaitingReadersSeeTheLastClaim(t *testing.T) {
 }
 
 // followVolumes lists all volumes after each change, until they have a number of writers.
-func (s *server) followVolumes(ctx context.Context, writers int, began func()) {
+func followVolumes(s *endpointstest.Server, ctx context.Context, writers int, began func()) {
 	defer began() // also if it fails
 	req := &structs.CSIVolumeListRequest{}
 	for {

@@ -1,4 +1,4 @@
-package endpoints_test
+package query_test
 
 import (
 	"reflect"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/internal/rowfilter"
 	"berth/structs"
@@ -14,10 +15,10 @@ import (
 // TestList_FilterKeepsRows: a filter reads stubs in one reused buffer, and the response has copies of those
 // that pass.
 func TestList_FilterKeepsRows(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
-	s.addVolumes(50)
+	addVolumes(s, 50)
 	s.Claim("v00007", "a1", "n1")
 	list := func(q structs.QueryOptions) []*structs.CSIVolumeListStub {
 		if q.Stream {
@@ -28,7 +29,7 @@ func TestList_FilterKeepsRows(t *testing.T) {
 			}
 			return rows
 		}
-		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
+		return endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 	}
 	all := list(structs.QueryOptions{})
 	for _, q := range []structs.QueryOptions{
@@ -67,15 +68,15 @@ func TestList_FilterKeepsRows(t *testing.T) {
 }
 
 func TestList_ExplainsBadFilter(t *testing.T) {
-	s := newServer(t)
-	s.addVolumes(1)
+	s := endpointstest.New(t)
+	addVolumes(s, 1)
 	for expression, want := range map[string]string{
 		`ID ==`:               `the filter "ID ==" is not an expression: 1:6`,
 		`Id == "x"`:           `the filter "Id == \"x\"" does not fit the rows: error finding value in datum: /Id at part 0`,
 		`CurrentWriters == x`: `does not fit the rows: error getting match value in expression`,
 		strings.Repeat("x", rowfilter.MaxLength+1): `x..." has 65537 bytes; expected 65536 at most`,
 	} {
-		err := rejected(s, structs.KindInvalid, structs.CSIVolumeList,
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeList,
 			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: expression}})
 		if !strings.Contains(err.Error(), want) || len(err.Error()) > 2000 {
 			t.Errorf("%.30s: %.300v; want %q", expression, err, want)
@@ -85,19 +86,19 @@ func TestList_ExplainsBadFilter(t *testing.T) {
 
 // TestJobList_FiltersByMetadata: tools find their jobs by it.
 func TestJobList_FiltersByMetadata(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	plain := func(id string) *structs.Job {
-		job := testJob(id)
+		job := endpointstest.Job(id)
 		job.TaskGroups[0].Volumes = nil
 		return job
 	}
 	for id, team := range map[string]string{"web": "front", "db": "data"} {
 		job := plain(id)
 		job.Meta = map[string]string{"team.name": team}
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: plain("plain")})
-	got := must(s, structs.JobList, &structs.QueryRequest{
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: plain("plain")})
+	got := endpointstest.Must(s, structs.JobList, &structs.QueryRequest{
 		QueryOptions: structs.QueryOptions{Filter: `Meta["team.name"] == "data"`},
 	}).Jobs
 	if len(got) != 1 || got[0].ID != "db" {
