@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/internal/agentproof"
 	"berth/state"
 	"berth/structs"
@@ -12,7 +13,7 @@ import (
 
 // benchRaft applies proposals at once.
 func benchRaft(store *state.Store) core.Raft {
-	return &fakeRaft{
+	return &endpointstest.FakeRaft{
 		Log:        oneserver.LogOf(store),
 		LeaderAddr: "127.0.0.1:1",
 		IsMe:       true,

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/tools/codecgen"
 )
 
@@ -69,7 +70,7 @@ func TestEndpoints_ServeEachMethod(t *testing.T) {
 	maps.DeleteFunc(want, func(name string, _ bool) bool {
 		return strings.HasPrefix(name, "Client") || strings.HasPrefix(name, "Machine")
 	})
-	for _, e := range newServer(t).List() {
+	for _, e := range endpointstest.New(t).List() {
 		got[e.Name] = e.Write
 	}
 	if len(want) < 40 || !maps.Equal(want, got) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
@@ -66,7 +67,7 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 		".NodeResources.Devices[0].Attributes[].Bool = the other",
 		".NodeResources.Devices[0].Attributes[].Int = -5",
 		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
-	put := func(s *server, n *structs.Node) (any, error) {
+	put := func(s *endpointstest.Server, n *structs.Node) (any, error) {
 		req := agenttest.Request(&structs.NodeRegisterRequest{Node: n})
 		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeRegister, req)
 		return state.Node(s.Store.Read(), "n1"), err
@@ -81,7 +82,7 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 }
 
 func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	reported := &structs.AllocClientUpdate{
@@ -95,15 +96,15 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 	}
 	request := &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs:   []*structs.AllocClientUpdate{reported},
 	}
-	must(s, structs.NodeUpdateAllocs, request)
+	endpointstest.Must(s, structs.NodeUpdateAllocs, request)
 	written := s.Raft.Len()
 	if a := state.Alloc(s.Store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
 		t.Errorf("%d tasks are stored", len(a.TaskStates))
 	}
-	must(s, structs.NodeUpdateAllocs, request)
+	endpointstest.Must(s, structs.NodeUpdateAllocs, request)
 	if s.Raft.Len() != written || len(reported.TaskStates) != structs.MaxListed+1 {
 		t.Error("a repeated report was written, or the request itself was changed")
 	}

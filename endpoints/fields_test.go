@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -148,7 +149,7 @@ func requireFilled(t *testing.T, path string, v reflect.Value) {
 // storedHostileFields checks each hostile field that was not tried: put either rejects the request, or stores
 // the same row as without the field, by a small log entry. It returns the fields for which put does neither.
 func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
-	put func(*server, *T) (row any, err error),
+	put func(*endpointstest.Server, *T) (row any, err error),
 ) (taken []string) {
 	t.Helper()
 	requireFilled(t, "", reflect.ValueOf(given))
@@ -163,11 +164,11 @@ func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
 		}
 		return c
 	}
-	good, err := put(newServer(t), fresh())
+	good, err := put(endpointstest.New(t), fresh())
 	if err != nil {
 		t.Fatalf("the fixture itself is rejected: %v", err)
 	}
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for _, h := range hostilesOf(fresh()) {
 		if tried[h.path] {
 			continue
@@ -182,7 +183,7 @@ func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
 		if !codec.SameBytes(good, row) || slices.ContainsFunc(s.Raft.Entries(), tooLarge) {
 			taken = append(taken, h.path)
 		}
-		s = newServer(t)
+		s = endpointstest.New(t)
 	}
 	return taken
 }
@@ -191,7 +192,7 @@ func filledVolume() *structs.CSIVolume {
 	topologies := func() []*structs.CSITopology {
 		return []*structs.CSITopology{{Segments: map[string]string{"zone": "a"}}}
 	}
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.Name = "n"
 	v.ExternalID = "ext"
 	v.ExternalName = "at-plugin"
@@ -222,9 +223,9 @@ func filledVolume() *structs.CSIVolume {
 
 func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	put := func(s *server, v *structs.CSIVolume) (any, error) {
+	put := func(s *endpointstest.Server, v *structs.CSIVolume) (any, error) {
 		s.AddNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeRegister, registerRequest(v))
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 		return csi.Volume(s.Store.Read(), "default", "v"), err
 	}
 	for _, path := range storedHostileFields(t, filledVolume(), nil, put) {
@@ -238,10 +239,10 @@ func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	config.VolumeTimeout = time.Nanosecond
 	given := filledVolume()
 	given.ExternalID = ""
-	put := func(s *server, v *structs.CSIVolume) (any, error) {
+	put := func(s *endpointstest.Server, v *structs.CSIVolume) (any, error) {
 		s.Settings = config
 		s.AddNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(v))
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 		row := csi.Volume(s.Store.Read(), "default", "v")
 		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
 			t.Error("a volume that is not created yet has a topology or a capacity")
@@ -257,7 +258,7 @@ func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 }
 
 func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	for want, edit := range map[string]func(*structs.CSIVolume){
 		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) {
@@ -275,7 +276,8 @@ func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 	} {
 		v := filledVolume()
 		edit(v)
-		err := rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeRegister,
+			endpointstest.RegisterRequest(v))
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
@@ -284,7 +286,7 @@ func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 
 // A row may have values that an older version accepted. They stay and do not prevent a change of the volume.
 func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	for _, method := range []structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse]{
@@ -293,7 +295,7 @@ func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 		got.Topologies = []*structs.CSITopology{nil}
 		got.Capacity = -5
 		got.Context = map[string]string{"by": method.Name}
-		must(s, method, registerRequest(&got))
+		endpointstest.Must(s, method, endpointstest.RegisterRequest(&got))
 		row := csi.Volume(s.Store.Read(), "default", "v")
 		if len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
@@ -302,7 +304,7 @@ func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 }
 
 func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	written := s.Raft.Len()
@@ -310,10 +312,11 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
 		"secrets: 1 keys hold other characters":                  {"a b": "x"},
 	} {
-		err := rejected(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
-			ID:      "v",
-			Secrets: secrets,
-		})
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeDelete,
+			&structs.CSIVolumeDeleteRequest{
+				ID:      "v",
+				Secrets: secrets,
+			})
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
@@ -324,17 +327,18 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 }
 
 func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
-	mustPropose(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+	endpointstest.MustPropose(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:      "v",
 		Secrets: structs.Secrets{"password": "other"},
 	})
 	if csi.Volume(s.Store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
 		t.Error("the secrets of the volume are lost")
 	}
-	if carriesSecrets(t, must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})) {
+	if endpointstest.CarriesSecrets(t, endpointstest.Must(s, structs.CSIVolumeGet,
+		&structs.CSIVolumeGetRequest{ID: "v"})) {
 		t.Error("an answer has the secrets")
 	}
 }
@@ -358,7 +362,7 @@ func filledJob() *structs.Job {
 		}}
 	}
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	j := testJob("j")
+	j := endpointstest.Job("j")
 	j.Payload = []byte("x") // the servers drop it
 	j.Datacenters = []string{"dc1"}
 	j.Constraints = constraints()
@@ -429,8 +433,8 @@ func filledJob() *structs.Job {
 	}}}
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "main", Driver: "exec"}) // not all tasks have a lifecycle
 	g.Networks = []*structs.NetworkResource{filledNetwork()}
-	g.Services = []*structs.Service{filledService("s", "main", httpCheck())}
-	task.Services = []*structs.Service{filledService("t", task.Name, scriptCheck(task.Name))}
+	g.Services = []*structs.Service{endpointstest.FilledService("s", "main", endpointstest.HTTPCheck())}
+	task.Services = []*structs.Service{endpointstest.FilledService("t", task.Name, endpointstest.ScriptCheck(task.Name))}
 	task.Services[0].Provider = structs.ServiceProviderConsul
 	g.Services[0].Provider = structs.ServiceProviderConsul
 	g.Services[0].Identity = &structs.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}
@@ -455,8 +459,8 @@ func filledJob() *structs.Job {
 
 func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	put := func(s *server, j *structs.Job) (any, error) {
-		s.Consul = &fakeConsul{}
+	put := func(s *endpointstest.Server, j *structs.Job) (any, error) {
+		s.Consul = &endpointstest.FakeConsul{}
 		_, err := rpc.Call(t.Context(), s.RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.Store.Read(), "default", "j"), err
 	}
@@ -476,12 +480,12 @@ func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 			}
 		}
 	}
-	s := newServer(t)
+	s := endpointstest.New(t)
 	j := filledJob()
 	j.Stable = true
 	j.StatusDescription = "x"
 	j.Version = 7
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 	row := state.Job(s.Store.Read(), "default", "j")
 	if row.Stable || row.StatusDescription != "" || row.Version != 0 {
 		t.Errorf("got the row %+v, want none of the given fields", row)

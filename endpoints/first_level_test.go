@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/level"
 	"berth/tools/codecgen"
@@ -99,7 +100,7 @@ func declaredLevels(t *testing.T) map[string]int {
 			addFields(t, levels, reflect.TypeOf(c.Payload()))
 		}
 	}
-	for _, e := range newServer(t).List() {
+	for _, e := range endpointstest.New(t).List() {
 		addFields(t, levels, reflect.TypeOf(e.New()))
 	}
 	return levels

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/agenttest"
 	"berth/internal/loadshed"
 	"berth/rpc"
@@ -37,7 +38,7 @@ func gateRejecting(share float64) *loadshed.Gate {
 
 // pair is a leader and a server that forwards to it over a connection, each with its gate.
 type pair struct {
-	leader, follower *server
+	leader, follower *endpointstest.Server
 	pool             *rpc.Pool // the follower's
 	addr             string    // the leader's
 
@@ -46,15 +47,15 @@ type pair struct {
 }
 
 func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
-	p := &pair{leader: newServer(t), follower: newServer(t, quickSettings())}
+	p := &pair{leader: endpointstest.New(t), follower: endpointstest.New(t, endpointstest.QuickSettings())}
 	p.leader.AddNode("n1", "a")
 	p.leader.AddVolume("v1")
 	p.follower.AddNode("n1", "a")
 	p.follower.AddVolume("v1")
 	p.leader.RPC.Shed(leads)
 	p.follower.RPC.Shed(follows)
-	p.addr = listen(t, p.leader.RPC)
-	p.pool = newPool(t)
+	p.addr = endpointstest.Listen(t, p.leader.RPC)
+	p.pool = endpointstest.NewPool(t)
 	p.follower.Raft.IsMe = false
 	p.follower.Raft.LeaderAddr = p.addr
 	p.follower.Raft.OnForward = func(method string, req, resp any) error {
@@ -71,7 +72,7 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 // server in between does not retry and does not count the leader as gone.
 func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	p := newPair(t, gateRejecting(1), gateRejecting(0))
-	client, follower := newPool(t), listen(t, p.follower.RPC)
+	client, follower := endpointstest.NewPool(t), endpointstest.Listen(t, p.follower.RPC)
 	before, err := p.pool.Session(t.Context(), p.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 // TestOverload_OneGateRejectsARead: an overloaded server rejects the reads that it answers itself.
 func TestOverload_OneGateRejectsARead(t *testing.T) {
 	p := newPair(t, gateRejecting(0), gateRejecting(1))
-	client, follower := newPool(t), listen(t, p.follower.RPC)
+	client, follower := endpointstest.NewPool(t), endpointstest.Listen(t, p.follower.RPC)
 	for _, c := range []rpc.Caller{client.At(follower), p.follower.RPC} {
 		_, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet,
 			&structs.CSIVolumeGetRequest{ID: "v1"})
@@ -133,7 +134,8 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 func TestOverload_TheLeaderIsFair(t *testing.T) {
 	const reads = 200
 	p := newPair(t, gateRejecting(.5), gateRejecting(.5))
-	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.RPC))
+	leader := endpointstest.NewPool(t).At(p.addr)
+	follower := endpointstest.NewPool(t).At(endpointstest.Listen(t, p.follower.RPC))
 	for name, c := range map[string]rpc.Caller{"the leader": leader, "another server": follower} {
 		rejected := 0
 		for range reads {
@@ -179,7 +181,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	}
 	beat := &structs.NodeHeartbeatRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Status:   structs.NodeReady,
 	}
 	if _, err := rpc.Call(t.Context(), l.RPC, structs.NodeHeartbeat, agenttest.Request(beat)); err != nil {

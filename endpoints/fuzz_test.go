@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
@@ -13,7 +14,7 @@ import (
 // FuzzRequests: a request of any method with any content is served without a panic and keeps the invariants
 // of the state.
 func FuzzRequests(f *testing.F) {
-	s := newServer(f)
+	s := endpointstest.New(f)
 	s.AddNode("n", "a")
 	s.AddAlloc("a", "n")
 	s.AddVolume("v")

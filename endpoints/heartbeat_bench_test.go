@@ -28,13 +28,13 @@ import (
 func BenchmarkHeartbeat(b *testing.B) {
 	const size = 10_000
 	store := state.New()
-	s := &server{&endpointstest.Server{
-		Raft: &fakeRaft{
+	s := &endpointstest.Server{
+		Raft: &endpointstest.FakeRaft{
 			Log:        oneserver.LogOf(store),
 			LeaderAddr: "s1:4747",
 			IsMe:       true,
 		},
-	}}
+	}
 	s.Endpoints = endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   s.Raft,
@@ -47,7 +47,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	defer s.RPC.Close()
 	for i := range size {
 		_, err := rpc.Call(b.Context(), s.RPC, structs.NodeRegister,
-			agenttest.Request(testRegistration(fmt.Sprintf("f%05d", i))))
+			agenttest.Request(endpointstest.Registration(fmt.Sprintf("f%05d", i))))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		id := fmt.Sprintf("f%05d", i%size)
 		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:   id,
-			SecretID: secretOf(id),
+			SecretID: endpointstest.SecretOf(id),
 			Status:   structs.NodeReady,
 		})
 		_, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, req)

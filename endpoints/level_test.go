@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/endpoints"
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/structs"
 )
@@ -31,7 +32,7 @@ func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
 		"all servers know it":  {3, new(7), true},
 	} {
 		for _, leads := range []bool{true, false} {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			s.Level = func() int { return c.least }
 			s.Raft.IsMe = leads
 			s.Raft.OnForward = func(string, any, any) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
@@ -23,7 +24,7 @@ import (
 // by.
 func BenchmarkFilterList(b *testing.B) {
 	store := state.New()
-	raft := &fakeRaft{
+	raft := &endpointstest.FakeRaft{
 		Log:        oneserver.LogOf(store),
 		LeaderAddr: "127.0.0.1:1",
 		IsMe:       true,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/rpc"
 	"berth/structs"
@@ -16,7 +17,7 @@ import (
 
 // waiters are the reads that wait at one server.
 type waiters struct {
-	*server
+	*endpointstest.Server
 	answers map[string]chan waited
 }
 
@@ -29,7 +30,7 @@ type waited struct {
 // beginWaits begins two blocking queries, for a list and for the allocations of a node. It returns when both
 // wait.
 func beginWaits(t *testing.T, config core.Settings, q structs.QueryOptions) *waiters {
-	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
+	w := &waiters{Server: endpointstest.New(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
 	w.Raft.Lost = make(chan struct{})
 	w.Raft.Watched = waiting.Done
@@ -46,7 +47,7 @@ func beginWaits(t *testing.T, config core.Settings, q structs.QueryOptions) *wai
 		"a node": func() (uint64, error) {
 			got, err := rpc.Call(t.Context(), w.RPC, structs.NodeClientAllocs, &structs.NodeGetRequest{
 				NodeID:       "n1",
-				SecretID:     secretOf("n1"),
+				SecretID:     endpointstest.SecretOf("n1"),
 				QueryOptions: q,
 			})
 			if err != nil {
@@ -118,7 +119,7 @@ func TestLostLeadership_ForwardedReadsReturn(t *testing.T) {
 // A partitioned server finds no next leader, so it sends the callers of blocking queries to the other
 // servers.
 func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
-	w := beginWaits(t, quickSettings(), structs.QueryOptions{MaxWait: time.Hour})
+	w := beginWaits(t, endpointstest.QuickSettings(), structs.QueryOptions{MaxWait: time.Hour})
 	w.loseLeadership("")
 	for name, answer := range w.answers {
 		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
@@ -144,7 +145,7 @@ func TestLostLeadership_StaleReadsContinueToWait(t *testing.T) {
 // A former leader may answer before this server learns of the election.
 func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		leads, end := context.WithCancel(context.Background())
 		defer end()
 		s.Raft.IsMe, s.Raft.OnLeads = false, leads
@@ -157,7 +158,7 @@ func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing
 			return nil
 		}
 		req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
-		if got := must(s, structs.NodeList, req); got.Index != 7777 {
+		if got := endpointstest.Must(s, structs.NodeList, req); got.Index != 7777 {
 			t.Errorf("index %d, want the answer of the next leader", got.Index)
 		}
 	})
@@ -165,7 +166,7 @@ func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing
 
 // A read that waits for long may see more than one election, and each has its time.
 func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	ended, end := context.WithCancel(context.Background())
 	end()
 	asked := 0
@@ -180,12 +181,12 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 		return nil
 	}
 	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
-	if got := must(s, structs.NodeList, req); got.Index != 7777 {
+	if got := endpointstest.Must(s, structs.NodeList, req); got.Index != 7777 {
 		t.Errorf("index %d, want the answer of the last leader", got.Index)
 	}
 	asked = 0
 	req.MaxWait = s.Settings.HoldTimeout // it has no time for a second one
-	rejected(s, structs.KindUnavailable, structs.NodeList, req)
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeList, req)
 }
 
 // A plain unavailable may follow effects outside of the servers. The next leader would make them again.
@@ -197,7 +198,7 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 		"not begun":     {structs.NotServedf("the log entry was not written"), 2},
 		"perhaps begun": {structs.Unavailablef("Consul does not answer"), 1},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		ended, end := context.WithCancel(context.Background())
 		end()
 		s.Raft.IsMe, s.Raft.OnLeads = false, ended
@@ -221,12 +222,12 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 
 // A leader that is frozen answers neither a write nor a ping. The caller of the write gets to repeat it.
 func TestLostLeadership_AWriteLeavesAFrozenLeader(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.AnswerTimeout = 10 * time.Millisecond
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	ended, end := context.WithCancel(context.Background())
 	s.Raft.IsMe, s.Raft.OnLeads = false, ended
 	s.Raft.Frozen = true
 	end()
-	rejected(s, structs.KindTimeout, cluster.SystemGC, &structs.WriteRequest{})
+	endpointstest.Rejected(s, structs.KindTimeout, cluster.SystemGC, &structs.WriteRequest{})
 }

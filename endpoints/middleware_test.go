@@ -10,6 +10,7 @@ import (
 
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestForward_MakesOneHop(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	s.Raft.IsMe, s.Raft.LeaderAddr = false, "s2:4747"
 	s.Raft.OnForward = func(_ string, req, resp any) error {
 		if !req.(*structs.QueryRequest).Forwarded {
@@ -27,7 +28,7 @@ func TestForward_MakesOneHop(t *testing.T) {
 		return nil
 	}
 	req := &structs.QueryRequest{}
-	if got := must(s, structs.NodeList, req); got.Index != 7 {
+	if got := endpointstest.Must(s, structs.NodeList, req); got.Index != 7 {
 		t.Errorf("index %d, want the leader's answer", got.Index)
 	}
 	if req.Forwarded {
@@ -36,7 +37,7 @@ func TestForward_MakesOneHop(t *testing.T) {
 	if len(s.Raft.Forwards) != 1 || s.Raft.Forwards[0] != "s2:4747 Node.List" {
 		t.Errorf("forwarded %v", s.Raft.Forwards)
 	}
-	rejected(s, structs.KindUnavailable, structs.NodeList,
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeList,
 		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
 	if len(s.Raft.Forwards) != 1 {
 		t.Error("a second hop")
@@ -44,36 +45,38 @@ func TestForward_MakesOneHop(t *testing.T) {
 }
 
 func TestForward_KeepsKindOfError(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	s.Raft.IsMe = false
 	s.Raft.OnForward = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "two writers")
 	}
-	rejected(s, structs.KindConflict, cluster.SystemGC, &structs.WriteRequest{})
+	endpointstest.Rejected(s, structs.KindConflict, cluster.SystemGC, &structs.WriteRequest{})
 }
 
 func TestRead_StaleNeedsNoLeader(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	s.AddNode("n1", "a")
 	s.Raft.IsMe, s.Raft.LeaderAddr = false, ""
-	got := must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}})
+	got := endpointstest.Must(s, structs.NodeList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}})
 	if len(got.Nodes) != 1 || got.KnownLeader || got.LastContact != time.Second || got.Index == 0 {
 		t.Errorf("got %+v", got)
 	}
-	err := rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 	if !structs.IsNotServed(err) {
 		t.Errorf("%v keeps the caller from another server", err)
 	}
-	must(s, cluster.StatusPing, &structs.QueryRequest{})
-	if got := must(s, cluster.StatusLeader, &structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
+	endpointstest.Must(s, cluster.StatusPing, &structs.QueryRequest{})
+	if got := endpointstest.Must(s, cluster.StatusLeader,
+		&structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
 		t.Errorf("leader %+v", got)
 	}
 }
 
 func TestRoute_WaitsForElection(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.HoldTimeout = time.Minute
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.Raft.IsMe, s.Raft.LeaderAddr = false, ""
 	answered := make(chan error)
 	go func() {
@@ -112,28 +115,30 @@ func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
 }
 
 func TestRead_VerifiesLeadership(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	s.Raft.Verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
-	rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 }
 
 func TestRoute_RejectsAnotherRegion(t *testing.T) {
-	s := newServer(t)
-	rejected(s, structs.KindInvalid, structs.NodeList,
+	s := endpointstest.New(t)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeList,
 		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
-	must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
+	endpointstest.Must(s, structs.NodeList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
 }
 
 func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Raft.Fail(structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x")))
-	rejected(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIPluginDelete,
+		&structs.CSIPluginDeleteRequest{ID: "x"})
 }
 
 func TestRead_BlocksUntilAChange(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	before := must(s, structs.NodeList, &structs.QueryRequest{})
+	before := endpointstest.Must(s, structs.NodeList, &structs.QueryRequest{})
 	answered := make(chan *structs.NodeListResponse)
 	go func() {
 		got, err := rpc.Call(t.Context(), s.RPC, structs.NodeList,
@@ -150,7 +155,7 @@ func TestRead_BlocksUntilAChange(t *testing.T) {
 }
 
 func TestRead_BlocksUntilRowExists(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	answered := make(chan *structs.NodeGetResponse)
 	go func() {
 		got, err := rpc.Call(t.Context(), s.RPC, structs.NodeGet, &structs.NodeGetRequest{
@@ -170,7 +175,7 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 
 // The server finds the garbage. The procedure adds the bound on writes and returns the index.
 func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	var by fsm.Proposer
 	collected := uint64(0)
@@ -178,16 +183,16 @@ func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 		by = p
 		return collected, nil
 	}
-	got := must(s, cluster.SystemGC, &structs.WriteRequest{})
+	got := endpointstest.Must(s, cluster.SystemGC, &structs.WriteRequest{})
 	if got.Index != s.Store.Index() || by != fsm.Proposer(s.Endpoints.Raft) {
 		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.Store.Index())
 	}
 	collected = 1000
-	if got := must(s, cluster.SystemGC, &structs.WriteRequest{}); got.Index != collected {
+	if got := endpointstest.Must(s, cluster.SystemGC, &structs.WriteRequest{}); got.Index != collected {
 		t.Errorf("index %d, want %d", got.Index, collected)
 	}
 	s.CollectGarbage = func(context.Context, fsm.Proposer) (uint64, error) {
 		return 0, structs.Errorf(structs.KindUnavailable, "no leader")
 	}
-	rejected(s, structs.KindUnavailable, cluster.SystemGC, &structs.WriteRequest{})
+	endpointstest.Rejected(s, structs.KindUnavailable, cluster.SystemGC, &structs.WriteRequest{})
 }

@@ -3,6 +3,7 @@ package endpoints_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -10,9 +11,9 @@ import (
 // A node that does not reach the leader works through a follower, which has to keep its connection. Only the
 // leader knows whether the node is the one that it says.
 func TestFollower_KeepsTheConnectionOfANodeThatTheLeaderAccepts(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Raft.IsMe = false
-	server := newPool(t).At(listen(t, s.RPC))
+	server := endpointstest.NewPool(t).At(endpointstest.Listen(t, s.RPC))
 	for name, c := range map[string]struct {
 		request func(node string) error
 		answer  error

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
@@ -29,7 +30,7 @@ var ofAnyNode = []string{
 
 // The secret of a token opens no method of a node.
 func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	s.Roles = true
 	management := s.ManagementToken()
@@ -43,7 +44,7 @@ func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
 
 // The certificate of a node opens no other method, whatever token comes with it, and acts for no other node.
 func TestMethods_OfANodeAreThoseOfItsCertificate(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	s.Roles = true
 	management := s.ManagementToken()

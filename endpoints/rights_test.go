@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/acl"
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -69,9 +70,9 @@ func newRequest(e rpc.Endpoint, secret string) any {
 }
 
 // allowNowhere gives callers without a token a right that no request is about.
-func allowNowhere(s *server) {
+func allowNowhere(s *endpointstest.Server) {
 	s.T.Helper()
-	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+	endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 		Name: access.AnonymousPolicy, Rules: `namespace "nowhere" { policy = "read" }`,
 	}})
 }
@@ -100,7 +101,7 @@ var special = map[string]string{
 
 // Each method is closed for the tokens that do not give what its list line names, and open for those that do.
 func TestMethods_AskForTheirRights(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	allowNowhere(s)
 	token := s.Token
@@ -162,7 +163,7 @@ func TestMethods_AskForTheirRights(t *testing.T) {
 // is open for one whose job has what the method needs, and no longer once the allocation is stopped. No
 // policy opens a method of nodes.
 func TestMethods_AskForTheRightsOfIdentities(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	allowNowhere(s)
 	s.AddSigningKeys()
@@ -173,7 +174,7 @@ func TestMethods_AskForTheRightsOfIdentities(t *testing.T) {
 		return structs.IsKind(err, structs.KindDenied)
 	}
 	give := func(rules string) {
-		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+		endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1"},
 		}})
 	}
@@ -223,10 +224,10 @@ func allOf(namespace string) string {
 
 // No log entry has the secret of the token of its request.
 func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	secret := s.ManagementToken()
-	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+	endpointstest.Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
 		Definition:   &cluster.Namespace{Name: "prod"},
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	})
@@ -241,15 +242,15 @@ func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 
 // Without TLS the port cannot tell a machine from anybody else.
 func TestRights_APlainPortMakesNoCredentialsWithoutAToken(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Guard()
 	secret := s.ManagementToken()
 	s.Roles = false
 	token := &access.TokenPutRequest{Token: &access.Token{Type: access.TypeManagement}}
-	rejected(s, structs.KindDenied, access.TokenPut, token)
-	rejected(s, structs.KindDenied, cluster.JoinTokenList, &structs.QueryRequest{})
-	must(s, structs.NodeList, &structs.QueryRequest{}) // as nodes do
+	endpointstest.Rejected(s, structs.KindDenied, access.TokenPut, token)
+	endpointstest.Rejected(s, structs.KindDenied, cluster.JoinTokenList, &structs.QueryRequest{})
+	endpointstest.Must(s, structs.NodeList, &structs.QueryRequest{}) // as nodes do
 
 	token.AuthToken = secret
-	must(s, access.TokenPut, token)
+	endpointstest.Must(s, access.TokenPut, token)
 }

@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	_ "berth/api/nouns" // the routes
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/internal/pki"
 	"berth/structs/event"
@@ -28,7 +29,7 @@ import (
 const asCertificate = "X-Test-Certificate"
 
 // guardedAPI serves the HTTP API over the procedures of a server that asks for tokens.
-func guardedAPI(t *testing.T, s *server) *httptest.Server {
+func guardedAPI(t *testing.T, s *endpointstest.Server) *httptest.Server {
 	h := api.NewHandler(api.Config{
 		Caller: rights.ForPeople(s.RPC),
 		Own:    s.RPC,
@@ -60,7 +61,7 @@ var ofAllocation = regexp.MustCompile(`^(/v1/client/(?:allocation|fs/[a-z]+)/)[a
 
 // routeRights returns all routes of the API. The right is that of the list of routes, or else that of the
 // procedure which the route calls. The requests are about the namespace default and the allocation a1.
-func routeRights(t *testing.T, s *server) (all []routeRight) {
+func routeRights(t *testing.T, s *endpointstest.Server) (all []routeRight) {
 	ofMethod := map[string]string{}
 	for _, e := range s.List() {
 		ofMethod[e.Name] = e.Needs
@@ -162,7 +163,7 @@ func (v visitor) check(t *testing.T, base string, routes []routeRight) {
 // Each route is closed for the callers who lack what the list of routes, or that of methods, names for it,
 // and open for the others.
 func TestRoutes_AskForTheirRights(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddWorkload()
 	identity := s.TaskIdentity()

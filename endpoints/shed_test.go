@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"berth/endpoints/endpointstest"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 // cluster need.
 func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	var got []string
-	for _, e := range newServer(t).List() {
+	for _, e := range endpointstest.New(t).List() {
 		if e.Sheddable && (e.Write || e.Slow) {
 			t.Errorf("%s writes or waits", e.Name)
 		}

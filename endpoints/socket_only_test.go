@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -19,7 +20,7 @@ var assertMethod = structs.Method[assertRequest, structs.Empty]{Name: "Test.Asse
 
 // serveAssert makes a server serve assertMethod over the operator socket alone, and returns the counter of
 // the served requests.
-func serveAssert(t *testing.T, s *server, socket string) *int {
+func serveAssert(t *testing.T, s *endpointstest.Server, socket string) *int {
 	t.Helper()
 	s.Endpoints.Socket = socket
 	s.Endpoints.Name = "server-1"
@@ -36,12 +37,12 @@ func serveAssert(t *testing.T, s *server, socket string) *int {
 }
 
 func TestSocketOnly_NeedsTheMarkOfTheContext(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	served := serveAssert(t, s, "/run/berth.sock")
 	forged := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: true, AuthToken: "root"}}
 	for _, req := range []*assertRequest{{}, forged} {
 		_, err := rpc.Call(t.Context(), s.RPC, assertMethod, req)
-		wantSocket(t, err, "/run/berth.sock")
+		endpointstest.WantSocket(t, err, "/run/berth.sock")
 	}
 	if *served != 0 {
 		t.Fatal("a request without the mark was served")
@@ -57,13 +58,13 @@ func TestSocketOnly_NeedsTheMarkOfTheContext(t *testing.T) {
 func TestSocketOnly_DeniesEveryRemoteCall(t *testing.T) {
 	for name, first := range map[string]byte{"plain": rpc.ByteRPC, "mux": rpc.ByteMux} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			served := serveAssert(t, s, "/run/berth.sock")
-			caller := remoteCaller(t, s.RPC, first)
+			caller := endpointstest.RemoteCaller(t, s.RPC, first)
 			for _, forwarded := range []bool{false, true} {
 				req := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: forwarded}}
 				_, err := rpc.Call(opsocket.Mark(t.Context()), caller, assertMethod, req)
-				wantSocket(t, err, "/run/berth.sock")
+				endpointstest.WantSocket(t, err, "/run/berth.sock")
 			}
 			if *served != 0 {
 				t.Error("a remote call was served")
@@ -78,10 +79,10 @@ func TestSocketOnly_NamesTheSocketOfTheLeader(t *testing.T) {
 	p := newPair(t, gateRejecting(0), gateRejecting(0))
 	follower := serveAssert(t, p.follower, "/run/follower.sock")
 	served := serveAssert(t, p.leader, "/run/leader.sock")
-	p.addr = listen(t, p.leader.RPC)
+	p.addr = endpointstest.Listen(t, p.leader.RPC)
 	p.follower.Raft.LeaderAddr = p.addr
 	_, err := rpc.Call(opsocket.Mark(t.Context()), p.follower.RPC, assertMethod, &assertRequest{})
-	wantSocket(t, err, "/run/leader.sock")
+	endpointstest.WantSocket(t, err, "/run/leader.sock")
 	if len(p.answers) != 1 || *follower+*served != 0 {
 		t.Errorf("the leader was called %d times; served %d and %d", len(p.answers), *follower, *served)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -151,7 +152,7 @@ func saidByMachines(t *testing.T) []reflect.Type {
 		reflect.TypeFor[structs.AllocGetRequest](),
 		reflect.TypeFor[structs.CSIClaimListRequest](),
 	}
-	for _, e := range newServer(t).List() {
+	for _, e := range endpointstest.New(t).List() {
 		req := e.New()
 		_, named := req.(interface {
 			Credentials() (nodeID, secretID string)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
@@ -13,7 +14,7 @@ import (
 // TestNodes_PassOnTheRequestsOfTheirTasks has nodes send requests with tokens. The gate decides on those of
 // their own tasks. The node itself gets nothing more.
 func TestNodes_PassOnTheRequestsOfTheirTasks(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddSigningKeys()
 	s.AddWorkload()
 	token := s.TaskIdentity()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/rpc"
@@ -21,7 +22,7 @@ import (
 
 // watchers are blocking queries. They run in virtual time, in which the end of all changes is known.
 type watchers struct {
-	*server
+	*endpointstest.Server
 	mu       sync.Mutex
 	answered map[string]int
 	wakes    wakes
@@ -29,11 +30,11 @@ type watchers struct {
 	ctx      context.Context
 }
 
-func newWatchers(s *server) (*watchers, func()) {
+func newWatchers(s *endpointstest.Server) (*watchers, func()) {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
 	w := &watchers{
-		server:   s,
+		Server:   s,
 		answered: map[string]int{},
 		ctx:      ctx,
 	}
@@ -123,12 +124,12 @@ func populate(w *watchers) {
 		node := fmt.Sprintf("n%03d", i)
 		alloc := fmt.Sprintf("a%03d", i)
 		volume := fmt.Sprintf("v%03d", i)
-		must(w.server, structs.NodeRegister, testRegistration(node))
+		endpointstest.Must(w.Server, structs.NodeRegister, endpointstest.Registration(node))
 		w.AddAlloc(alloc, node)
-		v := testVolume(volume)
+		v := endpointstest.Volume(volume)
 		v.ExternalID, v.State = "ext-"+volume, structs.VolumeReady
 		v.Namespace = "default"
-		mustPropose(w.server, fsm.VolumePut, registerRequest(v))
+		endpointstest.MustPropose(w.Server, fsm.VolumePut, endpointstest.RegisterRequest(v))
 		w.Claim(volume, alloc, node)
 	}
 	for i := range watched {
@@ -139,12 +140,12 @@ func populate(w *watchers) {
 			VolumeID: volume,
 			AllocID:  alloc,
 			NodeID:   node,
-			SecretID: secretOf(node),
+			SecretID: endpointstest.SecretOf(node),
 		})
 		repeatQuery(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
 		repeatQuery(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{
 			NodeID:   node,
-			SecretID: secretOf(node),
+			SecretID: endpointstest.SecretOf(node),
 		})
 		repeatQuery(w, "alloc "+alloc, structs.AllocGet, structs.AllocGetRequest{AllocID: alloc})
 		repeatQuery(w, "job "+alloc, structs.JobGet, structs.JobGetRequest{JobID: "job-" + alloc})
@@ -155,27 +156,27 @@ func populate(w *watchers) {
 // write.
 func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, stop := newWatchers(newServer(t))
+		w, stop := newWatchers(endpointstest.New(t))
 		defer stop()
 		populate(w)
 		w.expect("nothing", 0, func() {})
 		w.expect("an allocation is placed", 3, func() { w.AddAlloc("b007", "n007") }, "allocs n007")
 		w.expect("a claim", 2, func() { w.Claim("v007", "b007", "n007") }, "volume v007")
 		w.expect("another volume without claims", 2, func() {
-			v := readyVolume("w")
-			mustPropose(w.server, fsm.VolumePut, registerRequest(v))
+			v := endpointstest.ReadyVolume("w")
+			endpointstest.MustPropose(w.Server, fsm.VolumePut, endpointstest.RegisterRequest(v))
 		})
 		w.expect("a release", 2, func() {
-			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			endpointstest.Must(w.Server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 				NodeID:   "n007",
-				SecretID: secretOf("n007"),
+				SecretID: endpointstest.SecretOf("n007"),
 				Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}},
 			})
 		}, "volume v007")
 		w.expect("an allocation runs", 3, func() {
-			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			endpointstest.Must(w.Server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 				NodeID:   "n009",
-				SecretID: secretOf("n009"),
+				SecretID: endpointstest.SecretOf("n009"),
 				Allocs:   []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}},
 			})
 		}, "alloc a009", "volume v009")
@@ -186,7 +187,7 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 // answer that query. A deletion does.
 func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
 		s.AddVolume("v")
 		s.AddVolume("w")
@@ -202,7 +203,7 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		took := func() time.Duration {
 			t.Helper()
 			start := time.Now()
-			ask.MinIndex = must(s, structs.CSIVolumeGet, &ask).Index
+			ask.MinIndex = endpointstest.Must(s, structs.CSIVolumeGet, &ask).Index
 			return time.Since(start)
 		}
 		if took() != 0 {
@@ -216,9 +217,9 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		if got := took(); got != time.Minute {
 			t.Errorf("a second claim on it answers after %s, want %s", got, time.Minute)
 		}
-		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		endpointstest.Must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}},
 		})
 		if got := took(); got != 0 {
@@ -236,9 +237,9 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 			},
 		}
 		start := time.Now()
-		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		s.Claim("v", "a00000", "n1")
-		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		if got := time.Since(start); got != 2*time.Minute {
 			t.Errorf("two queries for a missing row took %s, want %s", got, 2*time.Minute)
 		}
@@ -248,22 +249,22 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 // TestClaimGet_ReleaseWakesOneNode: one node with a claim in the queue of a volume learns of its grant.
 func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		w, stop := newWatchers(s)
 		defer stop()
-		s.addSingleNodeVolume(t)
+		addSingleNodeVolume(s)
 		const waiting = 20
 		var allocs []string
 		for i := range waiting {
 			node := fmt.Sprintf("n%03d", i)
-			must(s, structs.NodeRegister, testRegistration(node))
+			endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration(node))
 			allocs = append(allocs, s.AddAllocs(fmt.Sprintf("a%03d-", i), node, 1)[0])
 		}
 		claim := func(i int) *structs.CSIClaim {
 			node := fmt.Sprintf("n%03d", i)
-			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+			return endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 				NodeID:   node,
-				SecretID: secretOf(node),
+				SecretID: endpointstest.SecretOf(node),
 				Claims: []*structs.CSIClaim{{
 					VolumeID:       "one",
 					AllocID:        allocs[i],
@@ -288,16 +289,16 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 				VolumeID: "one",
 				AllocID:  allocs[i],
 				NodeID:   node,
-				SecretID: secretOf(node),
+				SecretID: endpointstest.SecretOf(node),
 			})
 		}
 		for i := range 3 {
 			node := fmt.Sprintf("n%03d", i)
 			next := fmt.Sprintf("n%03d", i+1)
 			w.expect("a release by "+node, 2, func() {
-				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+				endpointstest.Must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 					NodeID:   node,
-					SecretID: secretOf(node),
+					SecretID: endpointstest.SecretOf(node),
 					Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}},
 				})
 			}, next)
@@ -306,25 +307,25 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 }
 
 // addSingleNodeVolume registers the volume "one", for one writer.
-func (s *server) addSingleNodeVolume(t *testing.T) {
-	t.Helper()
-	v := readyVolume("one")
+func addSingleNodeVolume(s *endpointstest.Server) {
+	s.T.Helper()
+	v := endpointstest.ReadyVolume("one")
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     structs.CSISingleNodeWriter,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	mustPropose(s, fsm.VolumePut, registerRequest(v))
+	endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
 }
 
 func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		w, stop := newWatchers(s)
 		defer stop()
 		instance := func(plugin string, healthy bool) {
-			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 				NodeID:   "n1",
-				SecretID: secretOf("n1"),
+				SecretID: endpointstest.SecretOf("n1"),
 				Upserts: []*structs.CSIPluginInstance{
 					{
 						Kind:   structs.CSIKindNode,
@@ -337,14 +338,14 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 					}},
 			})
 		}
-		must(s, structs.NodeRegister, testRegistration("n1"))
+		endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
 		for _, p := range []string{"p1", "p2"} {
 			instance(p, true)
 		}
 		put := func(id, plugin string) {
-			v := readyVolume(id)
+			v := endpointstest.ReadyVolume(id)
 			v.PluginID = plugin
-			mustPropose(s, fsm.VolumePut, registerRequest(v))
+			endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
 		}
 		put("a-1", "p1")
 		put("b-1", "p2")
@@ -371,19 +372,19 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 // volume, wakes no query without rows.
 func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		w, stop := newWatchers(s)
 		defer stop()
 		for i := range watched {
 			node := fmt.Sprintf("n%03d", i)
 			volume := fmt.Sprintf("v%03d", i)
-			must(s, structs.NodeRegister, testRegistration(node))
+			endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration(node))
 			repeatQuery(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{
 				NodeID:   node,
-				SecretID: secretOf(node),
+				SecretID: endpointstest.SecretOf(node),
 			})
-			v := readyVolume(volume)
-			mustPropose(s, fsm.VolumePut, registerRequest(v))
+			v := endpointstest.ReadyVolume(volume)
+			endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
 			repeatQuery(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
 		}
 		for i := range 5 {
@@ -401,7 +402,7 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 // they continue with its index.
 func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
 		s.AddVolume("v")
 		var saved bytes.Buffer

@@ -19,7 +19,7 @@ import (
 
 // TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
 func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -56,12 +56,12 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 
 // A purged job has no row, and its allocations may still end. Why tells what they wait for until then.
 func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
-	rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
-	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
+	why := endpointstest.Must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 	for _, want := range []string{
 		"job job-a1 is deleted, and 1 allocation of it did not end yet\n  allocation a1 ",
 		"-> berth alloc status a1",
@@ -71,29 +71,29 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 		}
 	}
 	s.EndAlloc("a1", "n1")
-	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 }
 
 // TestWhy_TellsOfAChangeOfParameters: one that is pending waits. One that was rejected does not, and is
 // shown.
 func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	v := endpointstest.ReadyVolume("v")
 	v.MutableParameters = map[string]string{"iops": "3000"}
-	endpointstest.MustPropose(s.Server, fsm.VolumePut, endpointstest.RegisterRequest(v))
-	why := must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
+	why := endpointstest.Must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	if !why.Waits || !strings.Contains(why.Text, "the plugin is to change iops of volume v\n") ||
 		strings.Contains(why.Text, "waits for nothing") {
 		t.Errorf("while it is pending, it waits: %t, for\n%s", why.Waits, why.Text)
 	}
 
-	endpointstest.MustPropose(s.Server, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+	endpointstest.MustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID: "v", Op: storage.OpModify, RowIndex: s.GetVolume("v").CreateIndex, Final: true,
 		Err: &structs.OperationError{Message: "too fast", Kind: structs.KindInvalid},
 	})
-	why = must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	why = endpointstest.Must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	for _, want := range []string{
 		"the plugin has rejected the last change of the mutable parameters of volume v", ": too fast",
 		"-> correct mutable_parameters in its file and run it again: berth volume register FILE",
@@ -106,7 +106,7 @@ func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
 }
 
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {
-	s := newServer(t)
-	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
-	rejected(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	s := endpointstest.New(t)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 }

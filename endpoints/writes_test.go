@@ -13,6 +13,7 @@ import (
 
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -26,7 +27,7 @@ const (
 
 // pacedRaft applies one entry after another, each in the same time, and never fails.
 type pacedRaft struct {
-	*fakeRaft
+	*endpointstest.FakeRaft
 	slot chan struct{} // held while an entry is applied
 	each time.Duration
 
@@ -41,7 +42,7 @@ func (r *pacedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, err
 	r.slot <- struct{}{}
 	defer func() { <-r.slot }()
 	time.Sleep(r.each)
-	return r.fakeRaft.Propose(ctx, entry)
+	return r.FakeRaft.Propose(ctx, entry)
 }
 
 func (r *pacedRaft) count(by int) {
@@ -53,7 +54,7 @@ func (r *pacedRaft) count(by int) {
 
 // loaded is a server whose Raft applies 1,000 entries a second, in virtual time.
 type loaded struct {
-	*server
+	*endpointstest.Server
 	paced *pacedRaft
 
 	mu       sync.Mutex
@@ -62,10 +63,10 @@ type loaded struct {
 }
 
 func newLoaded(t *testing.T, writes, queue int) *loaded {
-	l := &loaded{server: newServer(t)}
+	l := &loaded{Server: endpointstest.New(t)}
 	l.AddNode("n1", "a")
 	l.paced = &pacedRaft{
-		fakeRaft: l.Raft,
+		FakeRaft: l.Raft,
 		slot:     make(chan struct{}, 1),
 		each:     time.Millisecond,
 	}

@@ -4,17 +4,19 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	read := func() *cluster.AutopilotConfig {
-		return must(s, cluster.AutopilotConfigGet, &structs.QueryRequest{}).Config
+		return endpointstest.Must(s, cluster.AutopilotConfigGet, &structs.QueryRequest{}).Config
 	}
 	set := func(c cluster.AutopilotConfig, cas bool) bool {
-		return must(s, cluster.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: c, CAS: cas}).Updated
+		return endpointstest.Must(s, cluster.AutopilotConfigSet,
+			&cluster.AutopilotConfigRequest{Config: c, CAS: cas}).Updated
 	}
 	first := *read()
 	if first != cluster.DefaultAutopilotConfig() {
@@ -43,7 +45,8 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	} {
 		bad := cluster.DefaultAutopilotConfig()
 		spoil(&bad)
-		rejected(s, structs.KindInvalid, cluster.AutopilotConfigSet, &cluster.AutopilotConfigRequest{Config: bad})
+		endpointstest.Rejected(s, structs.KindInvalid, cluster.AutopilotConfigSet,
+			&cluster.AutopilotConfigRequest{Config: bad})
 	}
 	if s.Raft.Len() != entries {
 		t.Error("an invalid configuration reached the log")
@@ -52,9 +55,9 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 
 // TestRaftStats_AreThoseOfEachServer: the leader asks the others, so a follower answers by itself.
 func TestRaftStats_AreThoseOfEachServer(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.Raft.IsMe = false
-	got := must(s, cluster.StatusRaftStats, &structs.QueryRequest{})
+	got := endpointstest.Must(s, cluster.StatusRaftStats, &structs.QueryRequest{})
 	if got.LastTerm != 3 || got.LastIndex != 70 || !got.KnownLeader {
 		t.Errorf("got %+v", got)
 	}

@@ -5,22 +5,24 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 // namespaceNames lists the namespaces.
-func (s *server) namespaceNames(q structs.QueryOptions) string {
+func namespaceNames(s *endpointstest.Server, q structs.QueryOptions) string {
 	s.T.Helper()
 	var names []string
-	for _, n := range must(s, cluster.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+	for _, n := range endpointstest.Must(s, cluster.NamespaceList,
+		&structs.QueryRequest{QueryOptions: q}).Namespaces {
 		names = append(names, n.Name)
 	}
 	return strings.Join(names, " ")
 }
 
 func TestNamespaces_AreListedAndRead(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNamespace("prod")
 	s.AddNamespace("stage")
 	for want, q := range map[string]structs.QueryOptions{
@@ -29,21 +31,21 @@ func TestNamespaces_AreListedAndRead(t *testing.T) {
 		"prod":               {Prefix: "pr"},
 		"stage":              {Filter: `Name != "prod" and Name != "default"`},
 	} {
-		if got := s.namespaceNames(q); got != want {
+		if got := namespaceNames(s, q); got != want {
 			t.Errorf("got namespaces %q, want %q", got, want)
 		}
 	}
 	get := &cluster.NamespaceGetRequest{Name: "prod"}
-	if n := must(s, cluster.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
+	if n := endpointstest.Must(s, cluster.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
 		t.Errorf("got namespace %+v", n)
 	}
-	must(s, cluster.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
-	rejected(s, structs.KindNotFound, cluster.NamespaceGet, get)
+	endpointstest.Must(s, cluster.NamespaceDelete, &cluster.NamespaceDeleteRequest{Name: "prod"})
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NamespaceGet, get)
 }
 
 func TestNamespaceApply_RejectsFaults(t *testing.T) {
-	s := newServer(t)
-	rejected(s, structs.KindInvalid, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{})
+	s := endpointstest.New(t)
+	endpointstest.Rejected(s, structs.KindInvalid, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{})
 	for _, n := range []cluster.Namespace{
 		{},
 		{Name: "a b"},
@@ -54,13 +56,14 @@ func TestNamespaceApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Capabilities: &cluster.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
 		{Name: "a", Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
 	} {
-		rejected(s, structs.KindInvalid, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &n})
+		endpointstest.Rejected(s, structs.KindInvalid, cluster.NamespaceApply,
+			&cluster.NamespaceApplyRequest{Definition: &n})
 	}
 }
 
 func TestNodePoolApply_RejectsFaults(t *testing.T) {
-	s := newServer(t)
-	rejected(s, structs.KindInvalid, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{})
+	s := endpointstest.New(t)
+	endpointstest.Rejected(s, structs.KindInvalid, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{})
 	settings := func(algorithm string, more *bool) *cluster.NodePoolSchedulerConfiguration {
 		return &cluster.NodePoolSchedulerConfiguration{
 			SchedulerAlgorithm:            algorithm,
@@ -75,37 +78,40 @@ func TestNodePoolApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", SchedulerConfiguration: settings("random", nil)},
 	} {
-		rejected(s, structs.KindInvalid, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{Pool: &p})
+		endpointstest.Rejected(s, structs.KindInvalid, cluster.NodePoolApply,
+			&cluster.NodePoolApplyRequest{Pool: &p})
 	}
-	must(s, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{
+	endpointstest.Must(s, cluster.NodePoolApply, &cluster.NodePoolApplyRequest{
 		Pool: &cluster.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
 	})
-	must(s, cluster.NodePoolDelete, &cluster.NodePoolDeleteRequest{Name: "a_b"})
+	endpointstest.Must(s, cluster.NodePoolDelete, &cluster.NodePoolDeleteRequest{Name: "a_b"})
 }
 
 func TestJobs_NeedANamespaceThatExists(t *testing.T) {
-	s := newServer(t)
-	job := testJob("j")
+	s := endpointstest.New(t)
+	job := endpointstest.Job("j")
 	job.Namespace = "prod"
-	err := rejected(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRegister,
+		&structs.JobRegisterRequest{Job: job})
 	if !strings.Contains(err.Error(), "berth namespace apply prod") {
 		t.Errorf("the error names no remedy: %v", err)
 	}
-	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
-	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	checked := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if !strings.Contains(fmt.Sprint(checked.ValidationErrors), "berth namespace apply prod") {
 		t.Errorf("the check finds %v", checked.ValidationErrors)
 	}
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.Namespace = "prod"
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{
+	endpointstest.Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{
 		Name:         "prod",
 		Capabilities: &cluster.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
 	}})
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
-	rejected(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRegister,
+		&structs.JobRegisterRequest{Job: job})
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/access"
@@ -13,9 +14,9 @@ import (
 )
 
 // searchFixture is a server with two nodes, their plugin, 25 jobs of one name, and one of two tasks.
-func searchFixture(t *testing.T) *server {
+func searchFixture(t *testing.T) *endpointstest.Server {
 	t.Helper()
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for i := range 2 {
 		node, alloc := fmt.Sprint("n", i), fmt.Sprint("a", i)
 		s.AddNode(node, "a")
@@ -23,14 +24,14 @@ func searchFixture(t *testing.T) *server {
 		s.AddVolume(fmt.Sprint("v", i))
 	}
 	for i := range 25 {
-		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+		endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
 			Job: &structs.Job{ID: fmt.Sprintf("many%02d", i), Name: "many"},
 		})
 	}
-	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+	endpointstest.Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
 		Definition: &cluster.Namespace{Name: "other"},
 	})
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
+	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
 		ID:        "shop",
 		Name:      "The Shop",
 		Namespace: "other",
@@ -48,7 +49,7 @@ func searchFixture(t *testing.T) *server {
 func TestSearch_ByPrefix(t *testing.T) {
 	s := searchFixture(t)
 	s.AddRootKey("k")
-	mustPropose(s, fsm.VariablePut, &access.VariableChange{
+	endpointstest.MustPropose(s, fsm.VariablePut, &access.VariableChange{
 		Namespace: "default",
 		Path:      "app/db",
 		Sealed:    &structs.Sealed{KeyID: "k", Data: []byte("x")},
@@ -75,7 +76,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 			"allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= vars= volumes="},
 		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl vars= volumes="},
 	} {
-		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
+		resp := endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{
 			Context:      c.context,
 			QueryOptions: structs.QueryOptions{Namespace: c.ns, Prefix: c.prefix},
 		})
@@ -91,7 +92,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 			t.Errorf("%q %q %q: got %s, want %s", c.context, c.ns, c.prefix, got, c.want)
 		}
 	}
-	resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
+	resp := endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{
 		Context:      "jobs",
 		QueryOptions: structs.QueryOptions{Prefix: "many"},
 	})
@@ -100,16 +101,16 @@ func TestSearch_ByPrefix(t *testing.T) {
 		ids[0] != "many00" || ids[19] != "many19" {
 		t.Errorf("of 25 jobs: got %v, more %v", ids, resp.Truncations)
 	}
-	one := must(s, structs.SearchPrefix, &structs.SearchRequest{
+	one := endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{
 		Context:      "jobs",
 		QueryOptions: structs.QueryOptions{Prefix: "many0"},
 	})
 	if len(one.Matches["jobs"]) != 10 || one.Truncations["jobs"] {
 		t.Errorf("of 10 jobs: got %v, more %v", one.Matches, one.Truncations)
 	}
-	evals := must(s, structs.EvalList, &structs.EvalListRequest{})
+	evals := endpointstest.Must(s, structs.EvalList, &structs.EvalListRequest{})
 	id := evals.Evaluations[0].ID
-	resp = must(s, structs.SearchPrefix, &structs.SearchRequest{
+	resp = endpointstest.Must(s, structs.SearchPrefix, &structs.SearchRequest{
 		QueryOptions: structs.QueryOptions{Prefix: id[:8]},
 	})
 	if !slices.Contains(resp.Matches["evals"], id) {
@@ -137,7 +138,7 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"", "", "me-n0",
 			"allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= vars= volumes="},
 	} {
-		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
+		resp := endpointstest.Must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,
 			Context:      c.context,
 			QueryOptions: structs.QueryOptions{Namespace: c.ns},
@@ -155,20 +156,20 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 			t.Errorf("%q %q %q:\ngot  %s\nwant %s", c.context, c.ns, c.text, strings.Join(got, " "), c.want)
 		}
 	}
-	resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "any", Context: "jobs"})
+	resp := endpointstest.Must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "any", Context: "jobs"})
 	if n := len(resp.Matches["jobs"]); n != structs.MaxSearched || !resp.Truncations["jobs"] {
 		t.Errorf("of 25 jobs: got %d, more %v", n, resp.Truncations)
 	}
 }
 
 func TestSearch_RejectsBadRequests(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	long := strings.Repeat("a", structs.MaxName+1)
-	rejected(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
-	rejected(s, structs.KindInvalid, structs.SearchPrefix,
+	endpointstest.Rejected(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.SearchPrefix,
 		&structs.SearchRequest{QueryOptions: structs.QueryOptions{Prefix: long}})
-	rejected(s, structs.KindInvalid, structs.SearchFuzzy,
+	endpointstest.Rejected(s, structs.KindInvalid, structs.SearchFuzzy,
 		&structs.FuzzySearchRequest{Text: "ab", Context: "tasks"})
-	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
-	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
 }
