@@ -15,9 +15,9 @@ import (
 func asAgent(p structs.AgentProof) structs.FromAgent { return structs.FromAgent{Agent: &p} }
 
 // newAgents returns a server with the volume v, allocation a1 on node n1, and the accepted agent of n1.
-func newAgents(t *testing.T) (*server, structs.AgentProof) {
+func newAgents(t *testing.T) (*endpointstest.Server, structs.AgentProof) {
 	t.Helper()
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -30,7 +30,7 @@ func newAgents(t *testing.T) (*server, structs.AgentProof) {
 		Marks:    []string{"m1"},
 	}
 	row := *state.Node(s.Store.Read(), "n1")
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: &own})
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: &own})
 	return s, own
 }
 
@@ -51,21 +51,22 @@ func TestClaim_OfAnAgentWithoutTheLeaseChangesNothing(t *testing.T) {
 		other.Marks = []string{"stolen", "m1"}
 		edit(&other)
 		claim := &structs.CSIVolumeClaimRequest{
-			NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(other),
-			Claims: []*structs.CSIClaim{testClaim("v", "a1")},
+			NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(other),
+			Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 		}
-		err := rejected(s, structs.KindUnavailable, structs.CSIVolumeClaim, claim)
+		err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeClaim, claim)
 		if !strings.Contains(err.Error(), "node n1") || !strings.Contains(err.Error(), "b1") {
 			t.Errorf("an agent %s claims: %v", name, err)
 		}
 		release := &structs.CSIVolumeUnpublishRequest{
-			NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(other),
+			NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(other),
 			Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 		}
-		rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
-		rejected(s, structs.KindUnavailable, structs.CSIVolumeNodeExpanded, &structs.CSINodeExpandOutcome{
-			NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(other), VolumeID: "v", AllocID: "a1",
-		})
+		endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
+		endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeNodeExpanded,
+			&structs.CSINodeExpandOutcome{
+				NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(other), VolumeID: "v", AllocID: "a1",
+			})
 	}
 	tx := s.Store.Read()
 	if mark := state.Node(tx, "n1").Mark; mark != "m1" || csi.Claim(tx, "default", "v", "a1") != nil ||
@@ -74,9 +75,9 @@ func TestClaim_OfAnAgentWithoutTheLeaseChangesNothing(t *testing.T) {
 	}
 	other := own
 	other.Nonce = strings.Repeat("x", structs.MaxName+1)
-	rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
-		NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(other),
-		Claims: []*structs.CSIClaim{testClaim("v", "a1")},
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(other),
+		Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 	})
 }
 
@@ -86,8 +87,8 @@ func TestClaim_OfTheAgentWithTheLease(t *testing.T) {
 	s, own := newAgents(t)
 	claim := func(p structs.AgentProof) {
 		t.Helper()
-		must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
-			NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(p),
+		endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+			NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(p),
 			Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 		})
 	}
@@ -105,8 +106,8 @@ func TestClaim_OfTheAgentWithTheLease(t *testing.T) {
 	if strings.Contains(s.Raft.Text(), "nonce-") {
 		t.Error("the log has a nonce, which the leader alone keeps")
 	}
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
-		NodeID: "n1", SecretID: secretOf("n1"), FromAgent: asAgent(next),
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), FromAgent: asAgent(next),
 		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
 	if s.Claimed() {

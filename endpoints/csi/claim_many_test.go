@@ -6,6 +6,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/endpointstest"
 	"berth/state"
 	statecsi "berth/state/csi"
 	"berth/structs"
@@ -14,16 +15,16 @@ import (
 // TestClaim_RecordsManyInOneEntry: one entry records the claims of many allocations, and one entry releases
 // them when the node is drained.
 func TestClaim_RecordsManyInOneEntry(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	s.AddVolume("w")
 	allocs := s.AddAllocs("a", "n1", 500)
-	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
 	for _, id := range allocs {
 		for _, v := range []string{"v", "w"} {
-			claim.Claims = append(claim.Claims, testClaim(v, id))
+			claim.Claims = append(claim.Claims, endpointstest.Claim(v, id))
 			release.Claims = append(release.Claims, structs.CSIClaimKey{
 				Namespace: "default",
 				VolumeID:  v,
@@ -32,7 +33,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 		}
 	}
 	before := s.Raft.Len()
-	got := must(s, structs.CSIVolumeClaim, claim)
+	got := endpointstest.Must(s, structs.CSIVolumeClaim, claim)
 	if n := s.Raft.Len() - before; n != 1 || len(got.Claims) != 1000 {
 		t.Fatalf("got %d claims in %d log entries, want 1000 in 1", len(got.Claims), n)
 	}
@@ -43,7 +44,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 		}
 	}
 	before = s.Raft.Len()
-	must(s, structs.CSIVolumeUnpublish, release)
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, release)
 	if n := s.Raft.Len() - before; n != 1 {
 		t.Errorf("the release took %d log entries, want 1", n)
 	}
@@ -51,9 +52,9 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 		t.Fatal("a claim is left")
 	}
 	before = s.Raft.Len()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	})
 	if n := s.Raft.Len() - before; n != 0 {
 		t.Errorf("an empty release took %d log entries, want 0", n)
@@ -66,14 +67,14 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 func TestClaim_RejectsTooMany(t *testing.T) {
 	c := core.DefaultSettings()
 	c.MaxClaims = 2
-	s := newServer(t, c)
+	s := endpointstest.New(t, c)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	allocs := s.AddAllocs("a", "n1", 3)
-	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
 	for _, id := range allocs {
-		claim.Claims = append(claim.Claims, testClaim("v", id))
+		claim.Claims = append(claim.Claims, endpointstest.Claim("v", id))
 		release.Claims = append(release.Claims, structs.CSIClaimKey{
 			Namespace: "default",
 			VolumeID:  "v",
@@ -82,8 +83,8 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 	}
 	before := s.Raft.Len()
 	for _, err := range []error{
-		rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
-		rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
+		endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
+		endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
 	} {
 		if !strings.Contains(err.Error(), "3 are given; expected at most 2") {
 			t.Errorf("got error %q", err)
@@ -93,12 +94,12 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 		t.Errorf("rejected requests made %d log entries", n)
 	}
 	claim.Claims = claim.Claims[:2]
-	must(s, structs.CSIVolumeClaim, claim)
+	endpointstest.Must(s, structs.CSIVolumeClaim, claim)
 }
 
 // The goroutine that reads the connection does not assemble a large answer.
 func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	isQuick := func() bool {
@@ -113,11 +114,11 @@ func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
 	if !isQuick() {
 		t.Error("a volume without claims is not quick")
 	}
-	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
 	for _, id := range s.AddAllocs("a", "n1", csi.FewClaims+1) {
-		req.Claims = append(req.Claims, testClaim("v", id))
+		req.Claims = append(req.Claims, endpointstest.Claim("v", id))
 	}
-	must(s, structs.CSIVolumeClaim, req)
+	endpointstest.Must(s, structs.CSIVolumeClaim, req)
 	if isQuick() {
 		t.Errorf("a volume with %d claims is quick", csi.FewClaims+1)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -16,14 +17,14 @@ import (
 // of it. It gets another volume at once.
 func TestClaimGet_WaitsForAReturnedNodeThatMayHoldTheVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
-		mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
+		s := endpointstest.New(t)
+		endpointstest.MustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 		s.AddNode("n1", "a")
 		for volume, alloc := range map[string]string{"v": "a1", "other": "a2"} {
 			s.AddVolume(volume)
 			s.AddAlloc(alloc, "n1")
 			s.Claim(volume, alloc, "n1")
-			s.confirmAttach(volume, "n1")
+			confirmAttach(s, volume, "n1")
 		}
 		var left []structs.NodeLeftover
 		held := &structs.NodeInventory{}
@@ -33,18 +34,21 @@ func TestClaimGet_WaitsForAReturnedNodeThatMayHoldTheVolume(t *testing.T) {
 				CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume, AllocID: "gone"},
 			})
 		}
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
-			Node:      &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2", Status: structs.NodeReady},
+		endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: &structs.Node{
+				ID: "n2", SecretID: endpointstest.SecretOf("n2"), Name: "n2", Status: structs.NodeReady,
+			},
 			Inventory: held,
 		})
-		require.True(t, must(s, structs.CSIClaimGet, s.claimOf("other", "a2", "n1")).Ready)
-		waiting := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+		require.True(t, endpointstest.Must(s, structs.CSIClaimGet, claimOf(s, "other", "a2", "n1")).Ready)
+		waiting := endpointstest.Must(s, structs.CSIClaimGet, claimOf(s, "v", "a1", "n1"))
 		require.False(t, waiting.Ready)
 		require.Contains(t, waiting.Blocked, "node n2 was deleted and came back")
 		start := time.Now()
-		s.answerAfter(waiting, func() {
+		answerAfter(s, waiting, func() {
 			synctest.Wait()
-			mustPropose(s, fsm.NodeLeftovers, &structs.NodeLeftoversUpdate{NodeID: "n2", Still: left[1:]})
+			endpointstest.MustPropose(s, fsm.NodeLeftovers,
+				&structs.NodeLeftoversUpdate{NodeID: "n2", Still: left[1:]})
 		})
 		require.Zero(t, time.Since(start))
 	})

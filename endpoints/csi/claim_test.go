@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/agenttest"
 	"berth/rpc"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a1", "n1")
@@ -23,7 +24,7 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	request := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
 		return &structs.CSIVolumeClaimRequest{
 			NodeID:   node,
-			SecretID: secretOf(node),
+			SecretID: endpointstest.SecretOf(node),
 			Claims:   []*structs.CSIClaim{c},
 		}
 	}
@@ -32,11 +33,11 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 		claim *structs.CSIClaim
 		kind  structs.Kind
 	}{
-		"another node's allocation": {"n2", testClaim("v", "a1"), structs.KindDenied},
+		"another node's allocation": {"n2", endpointstest.Claim("v", "a1"), structs.KindDenied},
 		"for another node": {"n1", &structs.CSIClaim{VolumeID: "v", AllocID: "a1", NodeID: "n2"},
 			structs.KindDenied},
-		"no allocation": {"n1", testClaim("v", "a9"), structs.KindNotFound},
-		"no volume":     {"n1", testClaim("w", "a1"), structs.KindNotFound},
+		"no allocation": {"n1", endpointstest.Claim("v", "a9"), structs.KindNotFound},
+		"no volume":     {"n1", endpointstest.Claim("w", "a1"), structs.KindNotFound},
 		"nothing":       {"n1", nil, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,20 +55,20 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	}
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n2",
-		SecretID: secretOf("n2"),
+		SecretID: endpointstest.SecretOf("n2"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	}
-	rejected(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
 	release.NodeID = "n1"
-	release.SecretID = secretOf("n1")
+	release.SecretID = endpointstest.SecretOf("n1")
 	release.Operator = "me"
-	rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
 }
 
 // newClaim returns a server with a claim whose volume is not attached yet, and the node's request to read it.
-func newClaim(t *testing.T) (*server, *structs.CSIClaimGetRequest) {
+func newClaim(t *testing.T) (*endpointstest.Server, *structs.CSIClaimGetRequest) {
 	t.Helper()
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -76,13 +77,13 @@ func newClaim(t *testing.T) (*server, *structs.CSIClaimGetRequest) {
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	}
 }
 
 func TestClaimGet_WaitsForGrant(t *testing.T) {
 	s, get := newClaim(t)
-	got := must(s, structs.CSIClaimGet, get)
+	got := endpointstest.Must(s, structs.CSIClaimGet, get)
 	if got.Ready || !strings.Contains(got.Blocked, "attached to node") {
 		t.Fatalf("before it is attached: ready %v, %q", got.Ready, got.Blocked)
 	}
@@ -95,7 +96,7 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 		}
 		answered <- resp
 	}()
-	s.confirmAttach("v", "n1")
+	confirmAttach(s, "v", "n1")
 	if got := <-answered; !got.Ready || got.Provider != "pl.csi" {
 		t.Errorf("after the attach: ready %v (%q), driver %q", got.Ready, got.Blocked, got.Provider)
 	}
@@ -103,12 +104,12 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 
 func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T) {
 	s, get := newClaim(t)
-	got := must(s, structs.CSIClaimGet, get)
+	got := endpointstest.Must(s, structs.CSIClaimGet, get)
 	if got.Claim.State != structs.ClaimGranted || got.Ready {
 		t.Fatalf("before it is attached: the claim is %s, ready %v", got.Claim.State, got.Ready)
 	}
-	s.confirmAttach("v", "n1")
-	got = must(s, structs.CSIClaimGet, get)
+	confirmAttach(s, "v", "n1")
+	got = endpointstest.Must(s, structs.CSIClaimGet, get)
 	if !got.Ready || got.Attachment.PublishContext["device"] != "hunter2" {
 		t.Errorf("after the attach: ready %v, %d values", got.Ready, len(got.Attachment.PublishContext))
 	}
@@ -117,12 +118,12 @@ func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T
 // A claim may be older than the first controller of its plugin, and its node unknown to the plugin when the
 // controller comes. Nothing is attached then.
 func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
 	controller := func(attaches bool, removed ...structs.CSIInstanceKey) {
-		mustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		endpointstest.MustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:  "n1",
 			Removes: removed,
 			Upserts: []*structs.CSIPluginInstance{{
@@ -143,21 +144,21 @@ func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	}
-	if got := must(s, structs.CSIClaimGet, get); !got.Ready || got.Attachment != nil {
+	if got := endpointstest.Must(s, structs.CSIClaimGet, get); !got.Ready || got.Attachment != nil {
 		t.Fatalf("of a plugin that does not attach: ready %v (%q)", got.Ready, got.Blocked)
 	}
 	controller(false, structs.CSIInstanceKey{PluginID: "pl", Kind: structs.CSIKindNode})
 	controller(true)
-	got := must(s, structs.CSIClaimGet, get)
+	got := endpointstest.Must(s, structs.CSIClaimGet, get)
 	if got.Claim.State != structs.ClaimGranted || got.Attachment != nil || got.Ready {
 		t.Errorf("the claim is %s, its attachment %v, ready %v", got.Claim.State, got.Attachment, got.Ready)
 	}
 }
 
 func TestClaimList_HasOrderOfQueue(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b")
 	s.AddVolume("v")
@@ -169,7 +170,7 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	s.Claim("w", "a1", "n1")
 	list := func(r structs.CSIClaimListRequest) string {
 		var ids []string
-		resp := must(s, structs.CSIClaimList, &r)
+		resp := endpointstest.Must(s, structs.CSIClaimList, &r)
 		for _, c := range resp.Claims {
 			ids = append(ids, c.VolumeID+c.AllocID)
 		}
@@ -190,19 +191,19 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 			t.Errorf("%+v: got %s, want %s", c.req, got, c.want)
 		}
 	}
-	vols := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{NodeID: "n1"}).Volumes
+	vols := endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{NodeID: "n1"}).Volumes
 	if len(vols) != 2 || vols[0].ID != "v" {
 		t.Errorf("volumes in use on n1: %+v", vols)
 	}
-	if vols := must(s, structs.CSIVolumeList,
+	if vols := endpointstest.Must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{PluginID: "other"}).Volumes; len(vols) != 0 {
 		t.Errorf("volumes of another plugin: %d", len(vols))
 	}
 }
 
 func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
-	s := newServer(t)
-	rejected(s, structs.KindNotFound, structs.CSIVolumeExternal,
+	s := endpointstest.New(t)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.AddNode("n1", "a")
 	n.Answer = func(_ string, req, resp any) error {
@@ -215,19 +216,22 @@ func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 	}
 	list := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 2}}
 	for _, want := range []string{"2 1+", "2++ 1+++"} { // the plugin's pages have one volume
-		got := must(s, structs.CSIVolumeExternal, list)
+		got := endpointstest.Must(s, structs.CSIVolumeExternal, list)
 		ids := externalIDs(got)
 		if ids != want || got.NextToken == "" || !got.KnownLeader || len(got.Warnings) != 0 {
 			t.Errorf("got %q, %+v, want %q", ids, got, want)
 		}
 		list.NextToken = got.NextToken
 	}
-	plugin := must(s, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "pl"}).Plugin
-	if plugin.NodesHealthy != 1 || len(must(s, structs.CSIPluginList, &structs.QueryRequest{}).Plugins) != 1 {
+	plugin := endpointstest.Must(s, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "pl"}).Plugin
+	if plugin.NodesHealthy != 1 || len(endpointstest.Must(s, structs.CSIPluginList,
+		&structs.QueryRequest{}).Plugins) != 1 {
 		t.Errorf("the plugin is %+v", plugin)
 	}
-	rejected(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
-	rejected(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIPluginGet,
+		&structs.CSIPluginGetRequest{ID: "other"})
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIPluginDelete,
+		&structs.CSIPluginDeleteRequest{ID: "pl"})
 }
 
 func externalIDs(r *structs.CSIVolumeExternalResponse) string {
@@ -239,7 +243,7 @@ func externalIDs(r *structs.CSIVolumeExternalResponse) string {
 }
 
 func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -248,17 +252,17 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	}
-	get.MinIndex = must(s, structs.CSIClaimGet, get).Index
+	get.MinIndex = endpointstest.Must(s, structs.CSIClaimGet, get).Index
 	answered := make(chan error)
 	go func() {
 		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIClaimGet, get)
 		answered <- err
 	}()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}},
 	})
 	if err := <-answered; !structs.IsKind(err, structs.KindNotFound) {
@@ -268,18 +272,18 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 
 // Only the node of an allocation says that its claim is guarded.
 func TestClaim_IsGuardedWhereTheVolumeHasALease(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.ExternalID = "ext-v"
 	v.OnNodeLoss = structs.LossLease
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	claim := func(alloc, node string, guarded bool) *structs.CSIVolumeClaimRequest {
-		c := testClaim("v", alloc)
+		c := endpointstest.Claim("v", alloc)
 		c.Guarded = guarded
 		return &structs.CSIVolumeClaimRequest{
 			NodeID:   node,
-			SecretID: secretOf(node),
+			SecretID: endpointstest.SecretOf(node),
 			Claims:   []*structs.CSIClaim{c},
 		}
 	}
@@ -287,21 +291,21 @@ func TestClaim_IsGuardedWhereTheVolumeHasALease(t *testing.T) {
 	s.AddAlloc("a2", "n1")
 	operator := claim("a1", "n1", true)
 	operator.SecretID = ""
-	rejected(s, structs.KindDenied, structs.CSIVolumeClaim, operator)
-	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1", false)).Claims[0]; got.Guarded {
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeClaim, operator)
+	if got := endpointstest.Must(s, structs.CSIVolumeClaim, claim("a1", "n1", false)).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded of which its node does not say so")
 	}
-	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1", true)).Claims[0]; !got.Guarded {
+	if got := endpointstest.Must(s, structs.CSIVolumeClaim, claim("a2", "n1", true)).Claims[0]; !got.Guarded {
 		t.Error("the claim is not guarded")
 	}
-	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1", true)).Claims[0]; !got.Guarded {
+	if got := endpointstest.Must(s, structs.CSIVolumeClaim, claim("a1", "n1", true)).Claims[0]; !got.Guarded {
 		t.Error("a claim that was made before is not guarded")
 	}
 
 	v.OnNodeLoss = structs.LossHold
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	s.AddAlloc("a3", "n1")
-	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1", true)).Claims[0]; got.Guarded {
+	if got := endpointstest.Must(s, structs.CSIVolumeClaim, claim("a3", "n1", true)).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded although the volume holds")
 	}
 }
@@ -309,13 +313,13 @@ func TestClaim_IsGuardedWhereTheVolumeHasALease(t *testing.T) {
 // TestClaimGet_HasTheTimeoutOfThePlugin: that of the node half, by the present settings.
 func TestClaimGet_HasTheTimeoutOfThePlugin(t *testing.T) {
 	s, get := newClaim(t)
-	s.confirmAttach("v", "n1")
+	confirmAttach(s, "v", "n1")
 	for _, want := range []time.Duration{0, time.Minute} {
-		mustPropose(s, fsm.PluginConfigSet, &storage.PluginSettingsRequest{
+		endpointstest.MustPropose(s, fsm.PluginConfigSet, &storage.PluginSettingsRequest{
 			ID:          "pl",
 			PluginCalls: storage.PluginCalls{NodeTimeout: want, ControllerTimeout: 3 * time.Minute},
 		})
-		got := must(s, structs.CSIClaimGet, get)
+		got := endpointstest.Must(s, structs.CSIClaimGet, get)
 		if !got.Ready || got.CallTimeout != want {
 			t.Errorf("ready %v with a timeout of %s, want %s", got.Ready, got.CallTimeout, want)
 		}

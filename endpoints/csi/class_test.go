@@ -5,45 +5,47 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 // putClass stores the class "fast" of the plugin of testVolume, after edits.
-func (s *server) putClass(edits ...func(*storage.VolumeClass)) {
+func putClass(s *endpointstest.Server, edits ...func(*storage.VolumeClass)) {
 	s.T.Helper()
 	c := &storage.VolumeClass{
 		Name:         "fast",
-		PluginID:     testVolume("v").PluginID,
+		PluginID:     endpointstest.Volume("v").PluginID,
 		Parameters:   map[string]string{"type": "image"},
 		MountOptions: &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"secret"}},
 	}
 	for _, edit := range edits {
 		edit(c)
 	}
-	must(s, storage.ClassPut, &storage.ClassPutRequest{Class: c})
+	endpointstest.Must(s, storage.ClassPut, &storage.ClassPutRequest{Class: c})
 }
 
 func TestClasses_AreShownWithoutTheirMountFlags(t *testing.T) {
-	s := newServer(t)
-	s.putClass()
-	s.putClass(func(c *storage.VolumeClass) { c.Name = "archive" })
-	list := must(s, storage.ClassList, &structs.QueryRequest{})
+	s := endpointstest.New(t)
+	putClass(s)
+	putClass(s, func(c *storage.VolumeClass) { c.Name = "archive" })
+	list := endpointstest.Must(s, storage.ClassList, &structs.QueryRequest{})
 	require.Len(t, list.Classes, 2)
 	require.Equal(t, "archive", list.Classes[0].Name)
-	list = must(s, storage.ClassList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "f"}})
+	list = endpointstest.Must(s, storage.ClassList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "f"}})
 	require.Len(t, list.Classes, 1)
 
-	got := must(s, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"}).Class
+	got := endpointstest.Must(s, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"}).Class
 	require.Equal(t, []string{structs.RedactedFlag}, got.MountOptions.MountFlags)
-	must(s, storage.ClassPut, &storage.ClassPutRequest{Class: got})
-	must(s, storage.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"})
-	rejected(s, structs.KindNotFound, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"})
+	endpointstest.Must(s, storage.ClassPut, &storage.ClassPutRequest{Class: got})
+	endpointstest.Must(s, storage.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"})
+	endpointstest.Rejected(s, structs.KindNotFound, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"})
 }
 
 // requested is a volume without the values of its class.
 func requested(id, className string) *structs.CSIVolume {
-	v := testVolume(id)
+	v := endpointstest.Volume(id)
 	v.PluginID = ""
 	v.Class = className
 	v.Secrets = nil
@@ -52,95 +54,101 @@ func requested(id, className string) *structs.CSIVolume {
 }
 
 func TestVolumeCreate_TakesTheValuesOfItsClass(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
-	s.putVariable("nomad/volumes/default/v", "password", "hunter2")
-	s.putClass(func(c *storage.VolumeClass) {
+	putVariable(s, "nomad/volumes/default/v", "password", "hunter2")
+	putClass(s, func(c *storage.VolumeClass) {
 		c.Default = true
 		c.SecretsFrom = "nomad/volumes/{namespace}/{id}"
 	})
 	made := 0
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		made++
 		return created(v)
 	})
 	defer stop()
 
 	for _, name := range []string{"", "fast"} {
-		got := must(s, structs.CSIVolumeCreate, registerRequest(requested("v", name))).Volumes[0]
+		got := endpointstest.Must(s, structs.CSIVolumeCreate,
+			endpointstest.RegisterRequest(requested("v", name))).Volumes[0]
 		require.Equal(t, "fast", got.Class)
 		require.Equal(t, "pl", got.PluginID)
 		require.Equal(t, map[string]string{"type": "image"}, got.Parameters)
 		require.Equal(t, "nomad/volumes/default/v", got.SecretsFrom)
 		require.Equal(t, []string{structs.RedactedFlag}, got.MountOptions.MountFlags)
 	}
-	require.Equal(t, []string{"secret"}, s.row("v").MountOptions.MountFlags)
+	require.Equal(t, []string{"secret"}, volumeRow(s, "v").MountOptions.MountFlags)
 
 	// A later change of the class does not reach the volume, also not by its own file.
-	s.putClass(func(c *storage.VolumeClass) { c.MountOptions = nil })
-	must(s, structs.CSIVolumeCreate, registerRequest(requested("v", "fast")))
-	require.Equal(t, "xfs", s.row("v").MountOptions.FSType)
+	putClass(s, func(c *storage.VolumeClass) { c.MountOptions = nil })
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(requested("v", "fast")))
+	require.Equal(t, "xfs", volumeRow(s, "v").MountOptions.FSType)
 	require.Equal(t, 1, made)
 
-	list := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{Class: "fast"})
+	list := endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{Class: "fast"})
 	require.Len(t, list.Volumes, 1)
 	require.Equal(t, "fast", list.Volumes[0].Class)
-	require.Empty(t, must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{Class: "slow"}).Volumes)
-	rejected(s, structs.KindPrecondition, storage.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"})
+	require.Empty(t, endpointstest.Must(s, structs.CSIVolumeList,
+		&structs.CSIVolumeListRequest{Class: "slow"}).Volumes)
+	endpointstest.Rejected(s, structs.KindPrecondition, storage.ClassDelete,
+		&storage.ClassDeleteRequest{Name: "fast"})
 }
 
 func TestVolumeCreate_NeedsAPluginOrAClass(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	err := rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(requested("v", "")))
+	err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(requested("v", "")))
 	require.ErrorContains(t, err, `volume "v": plugin_id is required, or class`)
-	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(requested("v", "fast")))
-	s.putClass()
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(requested("v", "fast")))
+	putClass(s)
 	v := requested("v", "fast")
 	v.Parameters = map[string]string{"type": "other"}
-	err = rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
+	err = endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(v))
 	require.ErrorContains(t, err, `another value for "type"`)
-	require.Nil(t, s.row("v"))
+	require.Nil(t, volumeRow(s, "v"))
 }
 
 func TestVolumeRegister_TakesTheValuesOfItsClass(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.putClass(func(c *storage.VolumeClass) {
+	putClass(s, func(c *storage.VolumeClass) {
 		c.Default = true
 		c.AllowedTopologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "b"}}}
 	})
 	v := requested("v", "fast")
 	v.ExternalID = "ext-v"
-	got := must(s, structs.CSIVolumeRegister, registerRequest(v)).Volumes[0]
+	got := endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v)).Volumes[0]
 	require.Equal(t, "pl", got.PluginID)
 	require.Empty(t, got.Topologies, "the class does not say where a volume is")
 
 	v = requested("w", "")
 	v.ExternalID = "ext-w"
-	rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 }
 
 // The operator who makes a class decides on its variable, and the creator of a volume needs no right on it.
 func TestVolumeCreate_NeedsNoRightOnTheVariableOfItsClass(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
-	s.putVariable("nomad/volumes/default/v", "password", "hunter2")
-	s.putClass(func(c *storage.VolumeClass) { c.SecretsFrom = "nomad/volumes/{namespace}/{id}" })
-	defer s.runLeader(created)()
-	token := s.guard("namespace \"default\" {\n  capabilities = [\"csi-write-volume\"]\n}\n")
+	putVariable(s, "nomad/volumes/default/v", "password", "hunter2")
+	putClass(s, func(c *storage.VolumeClass) { c.SecretsFrom = "nomad/volumes/{namespace}/{id}" })
+	defer runLeader(s, created)()
+	token := guard(s, "namespace \"default\" {\n  capabilities = [\"csi-write-volume\"]\n}\n")
 
-	req := registerRequest(requested("v", "fast"))
+	req := endpointstest.RegisterRequest(requested("v", "fast"))
 	req.AuthToken = token
-	got := must(s, structs.CSIVolumeCreate, req).Volumes[0]
+	got := endpointstest.Must(s, structs.CSIVolumeCreate, req).Volumes[0]
 	require.Equal(t, "nomad/volumes/default/v", got.SecretsFrom)
 
 	other := requested("w", "")
-	other.PluginID = testVolume("w").PluginID
+	other.PluginID = endpointstest.Volume("w").PluginID
 	other.SecretsFrom = "nomad/volumes/default/v"
-	req = registerRequest(other)
+	req = endpointstest.RegisterRequest(other)
 	req.AuthToken = token
-	rejected(s, structs.KindDenied, structs.CSIVolumeCreate, req)
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeCreate, req)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -14,7 +15,7 @@ var silence = structs.Errorf(structs.KindTimeout, "no answer")
 
 // serverWithLostClaim is a server with the volume v, which the allocation a1 holds on n1. The node is down
 // and answers nothing.
-func serverWithLostClaim(t *testing.T) (*server, *fakeNode) {
+func serverWithLostClaim(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
 	s, n := serverWithClaim(t)
 	s.Endpoints.Socket = "/run/berth.sock"
 	s.SetNodeDown("n1")
@@ -28,17 +29,17 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 	forwarded.Forwarded = true
 	for _, req := range []*structs.CSIVolumeDetachRequest{forceDetach, &forwarded} {
 		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeDetach, req)
-		wantSocket(t, err, "/run/berth.sock")
-		caller := remoteCaller(t, s.RPC, rpc.ByteMux)
+		endpointstest.WantSocket(t, err, "/run/berth.sock")
+		caller := endpointstest.RemoteCaller(t, s.RPC, rpc.ByteMux)
 		_, err = rpc.Call(opsocket.Mark(t.Context()), caller, structs.CSIVolumeDetach, req)
-		wantSocket(t, err, "/run/berth.sock")
+		endpointstest.WantSocket(t, err, "/run/berth.sock")
 	}
 	if !s.Claimed() || s.GetVolume("v").Forced != nil {
 		t.Fatal("a denied request released the claim")
 	}
 
 	s.OverSocket = true
-	must(s, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if s.Claimed() {
 		t.Error("the claim is still there")
 	}
@@ -47,7 +48,7 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 func TestForcedDetach_WithAProofNeedsNoSocket(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
-	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachNotMounted || s.Claimed() {
 		t.Errorf("got %+v; claimed %t", got, s.Claimed())
 	}
@@ -57,12 +58,12 @@ func TestForcedDetach_WithAProofNeedsNoSocket(t *testing.T) {
 func TestForcedDetach_TheAnswerOfALostNodeIsNoProof(t *testing.T) {
 	s, n := serverWithLostClaim(t)
 	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
-	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
 	if !s.Claimed() {
 		t.Fatal("a denied request released the claim")
 	}
 	s.OverSocket = true
-	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "does not prove") || s.Claimed() {
 		t.Errorf("got %+v; claimed %t", got, s.Claimed())
 	}
@@ -75,20 +76,20 @@ func TestForcedDetach_OfAnAttachmentAtASilentNodeNeedsTheSocket(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
 	s.SetNodeDown("n1")
 	reportVolume(n, nil, silence)
-	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
-	if s.attachment() == nil {
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
+	if attachmentRow(s) == nil {
 		t.Fatal("a denied request deleted the attachment")
 	}
 	s.OverSocket = true
-	must(s, structs.CSIVolumeDetach, forceDetach)
-	if s.attachment() != nil {
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
+	if attachmentRow(s) != nil {
 		t.Error("the attachment is still there")
 	}
 }
 
 func TestClaimRelease_ShowsAForcedReleaseOverAPort(t *testing.T) {
 	s, _ := serverWithLostClaim(t)
-	got := must(s, structs.VolumeClaimRelease, &structs.VolumeClaimReleaseRequest{
+	got := endpointstest.Must(s, structs.VolumeClaimRelease, &structs.VolumeClaimReleaseRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 		Force:    true,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -29,8 +30,8 @@ var (
 )
 
 // serverWithClaim is a server with the volume v, which the allocation a1 uses on n1.
-func serverWithClaim(t *testing.T) (*server, *fakeNode) {
-	s := newServer(t)
+func serverWithClaim(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
+	s := endpointstest.New(t)
 	n := s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -40,14 +41,14 @@ func serverWithClaim(t *testing.T) (*server, *fakeNode) {
 }
 
 // serverWithEndedClaim is a server with the volume v, which an ended allocation holds on n1.
-func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
+func serverWithEndedClaim(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
 	s, n := serverWithClaim(t)
 	s.EndAlloc("a1", "n1")
 	return s, n
 }
 
 // reportVolume makes the node report its state of the volume and release nothing.
-func reportVolume(n *fakeNode, volume *nodecalls.ClientCSINodeVolumeResponse, err error) {
+func reportVolume(n *endpointstest.FakeNode, volume *nodecalls.ClientCSINodeVolumeResponse, err error) {
 	n.Answer = func(method string, _, resp any) error {
 		if method != nodecalls.ClientCSINodeVolume.Name {
 			return busy
@@ -62,23 +63,24 @@ func reportVolume(n *fakeNode, volume *nodecalls.ClientCSINodeVolumeResponse, er
 func TestDetach_IsRejectedWhileTheAllocationRuns(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	for _, req := range []*structs.CSIVolumeDetachRequest{plainDetach, forceDetach} {
-		wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
+		endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach,
+			req), "alloc stop a1")
 	}
 }
 
 func TestDetach_CallsTheNodeAndReleases(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
-	must(s, structs.CSIVolumeDetach, plainDetach)
+	endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
 	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) || s.Claimed() {
 		t.Errorf("called %v; claimed %v", n.Called(), s.Claimed())
 	}
-	must(s, structs.CSIVolumeDetach, plainDetach) // nothing left: done
+	endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach) // nothing left: done
 }
 
 func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
-	err := rejected(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
+	err := endpointstest.Rejected(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
 	if !strings.Contains(err.Error(), "device busy") || !s.Claimed() {
 		t.Errorf("got %v; claimed %v", err, s.Claimed())
 	}
@@ -87,10 +89,11 @@ func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
 func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
 	s, n := serverWithClaim(t)
 	s.SetNodeDown("n1")
-	wantText(t, rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach,
+		plainDetach), "force")
 	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
 	s.OverSocket = true
-	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeVolume"}) || s.Claimed() {
 		t.Errorf("called %v; claimed %v", n.Called(), s.Claimed())
 	}
@@ -105,7 +108,7 @@ func TestDetach_ForceDoesNotOverruleARunningAllocation(t *testing.T) {
 	n.Answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
-	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
 	if !s.Claimed() {
 		t.Error("the claim was released under a process that writes")
 	}
@@ -114,18 +117,19 @@ func TestDetach_ForceDoesNotOverruleARunningAllocation(t *testing.T) {
 func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
 	s, n := serverWithClaim(t)
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
-		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+		endpointstest.MustPropose(s, fsm.NodeStatus,
+			&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
 		if status == structs.NodeDown {
 			s.LoseAlloc("a1")
 		}
 	}
 	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
-	rejected(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
 	if !s.Claimed() {
 		t.Error("the claim was released under a process that may write")
 	}
 	n.Answer = nil
-	must(s, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if s.Claimed() {
 		t.Error("the claim is still there after the node released it")
 	}
@@ -133,7 +137,7 @@ func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
 
 func TestDetach_OfAMissingVolumeIsNotFound(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	rejected(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
 		VolumeID: "w",
 		NodeID:   "n1",
 	})
@@ -178,7 +182,7 @@ func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 			if c.down {
 				s.SetNodeDown("n1")
 			}
-			err := rejected(s, c.kind, structs.CSIVolumeDetach, forceDetach)
+			err := endpointstest.Rejected(s, c.kind, structs.CSIVolumeDetach, forceDetach)
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("got error %q, want %q in it", err, want)
@@ -218,7 +222,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 				s.SetNodeDown("n1")
 				s.OverSocket = true
 			}
-			got := must(s, structs.CSIVolumeDetach, forceDetach)
+			got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 			if got.Proof != c.proof || !strings.Contains(got.Detail, c.want) ||
 				strings.Contains(got.Detail, "has released") || s.Claimed() {
 				t.Errorf("got the answer %+v; claimed %v", got, s.Claimed())
@@ -239,7 +243,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 
 func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
-	got := must(s, structs.CSIVolumeDetach, plainDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.Claimed() {
 		t.Errorf("got the answer %+v", got)
 	}
@@ -262,22 +266,22 @@ func TestDetach_MarksCallsOfOperators(t *testing.T) {
 	if err := nodeconn.DetachFromNode(t.Context(), s.Nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
-	must(s, structs.CSIVolumeDetach, plainDetach)
+	endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
 	if !slices.Equal(byOperator, []bool{false, true}) {
 		t.Errorf("calls by an operator: %v, want the second", byOperator)
 	}
 }
 
 // serverWithFailedDetach is a server with the volume v, which n1 has released and whose detach has failed.
-func serverWithFailedDetach(t *testing.T) (*server, *fakeNode) {
+func serverWithFailedDetach(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
 	s, n := serverWithEndedClaim(t)
-	must(s, structs.CSIVolumeDetach, plainDetach)
-	s.failDetach(structs.NeverTry)
+	endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
+	failDetach(s, structs.NeverTry)
 	return s, n
 }
 
-func (s *server) failDetach(nextTry int64) {
-	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+func failDetach(s *endpointstest.Server, nextTry int64) {
+	endpointstest.MustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID: "v",
 		NodeID:   "n1",
 		Op:       "detach",
@@ -290,17 +294,17 @@ func (s *server) failDetach(nextTry int64) {
 	})
 }
 
-func (s *server) attachment() *structs.CSIAttachment {
+func attachmentRow(s *endpointstest.Server) *structs.CSIAttachment {
 	return csi.Attachment(s.Store.Read(), "default", "v", "n1")
 }
 
 func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
-	got := must(s, structs.CSIVolumeDetach, plainDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
 		t.Errorf("got the answer %+v", got)
 	}
-	if e := s.attachment().LastError; e.RetryTime <= 0 {
+	if e := attachmentRow(s).LastError; e.RetryTime <= 0 {
 		t.Errorf("got %+v, want a time of the next attempt", e)
 	}
 }
@@ -308,14 +312,14 @@ func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
 	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	reportVolume(n, nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
-	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
 	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
-	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
-		s.attachment() != nil {
-		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
+		attachmentRow(s) != nil {
+		t.Errorf("got the answer %+v; attachment %+v", got, attachmentRow(s))
 	}
 	f := s.GetVolume("v").Forced
 	if f == nil || f.By != "ann@desk" {
@@ -326,8 +330,8 @@ func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 		byOperator = req.(*nodecalls.ClientCSINodeDetachRequest).ByOperator
 		return nil
 	}
-	got = must(s, structs.CSIVolumeDetach, forceDetach)
-	if got.Proof != structs.DetachPending || s.attachment() == nil || !byOperator {
+	got = endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachPending || attachmentRow(s) == nil || !byOperator {
 		t.Errorf("without a row: %+v, by an operator %t", got, byOperator)
 	}
 }
@@ -336,17 +340,17 @@ func TestForcedDetach_BoundsItsTexts(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	long := *forceDetach
 	long.Reason = strings.Repeat("x", structs.MaxText+1)
-	rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 	long.Reason = "r"
 	long.By = strings.Repeat("x", structs.MaxName+1)
-	rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 }
 
 func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
-	must(s, structs.CSIVolumeDetach, plainDetach)
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
-	if s.attachment() == nil {
+	endpointstest.Must(s, structs.CSIVolumeDetach, plainDetach)
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	if attachmentRow(s) == nil {
 		t.Error("the attachment was deleted")
 	}
 }
@@ -361,13 +365,13 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 		Op:     "detach",
 		Time:   s.Clock.UnixNano(),
 	}
-	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+	endpointstest.MustPropose(s, fsm.CallNote, &structs.CSICallNote{
 		VolumeID: "v",
 		NodeID:   "n1",
-		RowIndex: s.attachment().CreateIndex,
+		RowIndex: attachmentRow(s).CreateIndex,
 		Call:     call,
 	})
-	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	endpointstest.MustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID: "v",
 		NodeID:   "n1",
 		Op:       "detach",
@@ -376,32 +380,32 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	})
 	settled := s.Clock.Add(structs.CallSettles)
 	s.Clock = settled.Add(-time.Nanosecond)
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " +
 		settled.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %q, want %q in it", err, want)
 		}
 	}
-	if a := s.attachment(); a == nil || a.Call == nil {
+	if a := attachmentRow(s); a == nil || a.Call == nil {
 		t.Fatalf("got attachment %+v, want its call", a)
 	}
 	if f := s.GetVolume("v").Forced; f != nil {
 		t.Errorf("the rejected request left the record %+v", f)
 	}
 	s.Clock = settled
-	got := must(s, structs.CSIVolumeDetach, forceDetach)
-	if got.Proof != structs.DetachForgotten || s.attachment() != nil {
-		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
+	got := endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachForgotten || attachmentRow(s) != nil {
+		t.Errorf("got the answer %+v; attachment %+v", got, attachmentRow(s))
 	}
 }
 
 // serverWithCall has a volume v with a call to expand it, which was sent just now to node n1.
-func serverWithCall(t *testing.T) *server {
-	s := newServer(t)
+func serverWithCall(t *testing.T) *endpointstest.Server {
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
-	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+	endpointstest.MustPropose(s, fsm.CallNote, &structs.CSICallNote{
 		VolumeID: "v",
 		RowIndex: s.GetVolume("v").CreateIndex,
 		Call: &structs.CSICall{
@@ -417,19 +421,19 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s := serverWithCall(t)
 	settled := s.Clock.Add(structs.CallSettles)
 	s.Clock = settled.Add(-time.Nanosecond)
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
 		&structs.CSIVolumeDeregisterRequest{ID: "v"})
-	wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
-	wantText(t, err, "-force does not wait for it")
+	endpointstest.WantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
+	endpointstest.WantText(t, err, "-force does not wait for it")
 	s.Clock = settled
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 }
 
 // A faulty controller is called again and again, and each call may still take effect. It keeps no row for
 // ever.
 func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
 	s := serverWithCall(t)
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:     "v",
 		Force:  true,
 		Settle: time.Hour, // only the server sets it
@@ -438,20 +442,20 @@ func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
 
 func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
-	must(s, structs.CSIVolumeDetach, forceDetach)
-	if s.attachment() != nil {
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceDetach)
+	if attachmentRow(s) != nil {
 		t.Error("the attachment was not deleted")
 	}
 }
 
 // report makes the node report that it does not make a call.
-func (s *server) reportEndingCall(node, rpc, volume string) {
+func reportEndingCall(s *endpointstest.Server, node, rpc, volume string) {
 	s.T.Helper()
 	i := *csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, node)
 	i.EndingCalls = []*structs.CSIEndingCall{{RPC: rpc, Volume: volume, Time: 1}}
 	row := *state.Node(s.Store.Read(), node)
-	mustPropose(s, fsm.NodeRegister, &structs.NodeRegisterRequest{
+	endpointstest.MustPropose(s, fsm.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &row,
 		CSI:  []*structs.CSIPluginInstance{&i},
 	})
@@ -462,11 +466,11 @@ func TestRetry_AllowsCallsThatEndedThePlugin(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
 	other := s.AddNode("n2", "a")
 	volume := csi.Volume(s.Store.Read(), "default", "v")
-	s.reportEndingCall("n1", "NodePublishVolume", volume.ExternalID)
-	s.reportEndingCall("n2", "NodePublishVolume", "another")
+	reportEndingCall(s, "n1", "NodePublishVolume", volume.ExternalID)
+	reportEndingCall(s, "n2", "NodePublishVolume", "another")
 	var got []*nodecalls.ClientCSIAllowCallsRequest
 	n.Answer = func(_ string, req, _ any) error {
-		if e := s.attachment().LastError; e.RetryTime != structs.NeverTry {
+		if e := attachmentRow(s).LastError; e.RetryTime != structs.NeverTry {
 			t.Error("the failed calls are due before the node makes them")
 		}
 		got = append(got, req.(*nodecalls.ClientCSIAllowCallsRequest))
@@ -476,16 +480,17 @@ func TestRetry_AllowsCallsThatEndedThePlugin(t *testing.T) {
 		t.Error("a node without such calls is called")
 		return nil
 	}
-	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	endpointstest.Must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if len(got) != 1 || got[0].PluginID != "pl" || !slices.Contains(got[0].Volumes, volume.ExternalID) ||
 		!slices.Contains(got[0].Volumes, "name:"+volume.NameAtPlugin()) {
 		t.Errorf("the node got %+v", got)
 	}
 
-	s.failDetach(structs.NeverTry)
+	failDetach(s, structs.NeverTry)
 	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
-	rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
-	if e := s.attachment().LastError; e.RetryTime <= 0 {
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry,
+		&structs.CSIVolumeRetryRequest{ID: "v"})
+	if e := attachmentRow(s).LastError; e.RetryTime <= 0 {
 		t.Errorf("the other calls are not due: %+v", e)
 	}
 }
@@ -508,7 +513,7 @@ func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
 		t.Error("a node without the volume is called")
 		return nil
 	}
-	retried := must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	retried := endpointstest.Must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if len(got) != 1 || got[0].VolumeNamespace != "default" || got[0].VolumeID != "v" {
 		t.Errorf("the node got %+v", got)
 	}
@@ -516,27 +521,27 @@ func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
 		t.Errorf("got %+v, want the mount of a1", m)
 	}
 
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs: []*structs.AllocClientUpdate{
 			{ID: "a1", ClientStatus: structs.AllocRunning},
 			{ID: "a3", ClientStatus: structs.AllocRunning},
 		},
 	})
 	n.Answer = other.Answer
-	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	endpointstest.Must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 }
 
 // Nodes that hang delay the command once, and not one after the other.
 func TestRetry_CallsTheNodesSideBySide(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	nodes := []*fakeNode{n, s.AddNode("n2", "a"), s.AddNode("n3", "a")}
+	nodes := []*endpointstest.FakeNode{n, s.AddNode("n2", "a"), s.AddNode("n3", "a")}
 	volume := csi.Volume(s.Store.Read(), "default", "v")
 	var called atomic.Int32
 	all := make(chan struct{})
 	for i, node := range nodes {
-		s.reportEndingCall(fmt.Sprintf("n%d", i+1), "NodePublishVolume", volume.ExternalID)
+		reportEndingCall(s, fmt.Sprintf("n%d", i+1), "NodePublishVolume", volume.ExternalID)
 		node.Answer = func(string, any, any) error {
 			if int(called.Add(1)) == len(nodes) {
 				close(all)
@@ -549,22 +554,24 @@ func TestRetry_CallsTheNodesSideBySide(t *testing.T) {
 			}
 		}
 	}
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry,
+		&structs.CSIVolumeRetryRequest{ID: "v"})
 	for i := range nodes {
 		if !strings.Contains(err.Error(), fmt.Sprintf("node %d hangs", i+1)) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if e := s.attachment().LastError; e.RetryTime <= 0 {
+	if e := attachmentRow(s).LastError; e.RetryTime <= 0 {
 		t.Errorf("the calls of the servers are not due: %+v", e)
 	}
 }
 
 func TestRetry_MakesFailedCallsDue(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
-	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
-	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {
+	endpointstest.Must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	if e := attachmentRow(s).LastError; e.RetryTime <= 0 || e.Attempts != 1 {
 		t.Errorf("got the last error %+v, want one attempt that is due", e)
 	}
-	rejected(s, structs.KindNotFound, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "w"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeRetry,
+		&structs.CSIVolumeRetryRequest{ID: "w"})
 }

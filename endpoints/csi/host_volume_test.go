@@ -127,7 +127,7 @@ func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
 		t.Errorf("got %+v, want a ready volume on n1", v)
 	}
 
-	row := f.row(v.ID)
+	row := volumeRow(f.Server, v.ID)
 	if row == nil || row.Host == nil || row.Host.Name != "data" || row.Host.NodeID != "n1" ||
 		row.Topologies[0].Segments["node"] != "n1" {
 		t.Fatalf("got row %+v, want a host volume in the place of n1", row)
@@ -314,7 +314,7 @@ func TestDelete_WaitsForClaimsAndDeletesTheVolume(t *testing.T) {
 		RequestedCapabilities: volume("").RequestedCapabilities,
 	})
 	endpointstest.Must(f.Server, storage.HostVolumeDelete, &storage.HostVolumeDeleteRequest{ID: free.ID})
-	if f.row(free.ID) != nil {
+	if volumeRow(f.Server, free.ID) != nil {
 		t.Error("the row of a deleted volume is there")
 	}
 }
@@ -334,7 +334,7 @@ func TestDelete_OfANodeThatIsGoneNeedsForce(t *testing.T) {
 		"berth volume delete -type host -force "+v.ID)
 	req.Force = true
 	endpointstest.Must(f.Server, storage.HostVolumeDelete, req)
-	if f.row(v.ID) != nil {
+	if volumeRow(f.Server, v.ID) != nil {
 		t.Error("the row is there")
 	}
 }
@@ -343,11 +343,11 @@ func TestDelete_OfANodeThatIsGoneNeedsForce(t *testing.T) {
 func TestHost_IsOfTheServersAlone(t *testing.T) {
 	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
-	row := f.row(v.ID).Copy()
+	row := volumeRow(f.Server, v.ID).Copy()
 	row.Host = &structs.CSIHost{Name: "other", NodeID: "n9"}
 	row.ModifyIndex = 0
 	endpointstest.Must(f.Server, structs.CSIVolumeCreate, endpointstest.RegisterRequest(row))
-	if host := f.row(v.ID).Host; host == nil || host.Name != "data" || host.NodeID != "n1" {
+	if host := volumeRow(f.Server, v.ID).Host; host == nil || host.Name != "data" || host.NodeID != "n1" {
 		t.Errorf("got %+v, want the host of the servers", host)
 	}
 }

@@ -6,12 +6,13 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 )
 
 // TestPluginGet_HasTheCallsOfTheLeader: also on a page of its instances. A server that cannot lead has none.
 func TestPluginGet_HasTheCallsOfTheLeader(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	since := time.Unix(7, 0)
 	leader := core.Deps{CallsOf: func(plugin string) (inFlight, waiting int, oldest time.Time) {

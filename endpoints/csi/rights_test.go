@@ -15,14 +15,14 @@ import (
 
 // The row of a copy names the source that the rights of the caller were about.
 func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	reg := endpointstest.Registration("n1")
 	reg.CSI[0].ControllerInfo.SupportsClone = true
-	must(s, structs.NodeRegister, reg)
+	endpointstest.Must(s, structs.NodeRegister, reg)
 	source := s.AddVolume("source")
 	pinned := map[string]structs.CSICloneSource{}
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		pinned[v.ID] = *v.CloneSource
 		return created(v)
 	})
@@ -31,10 +31,10 @@ func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
 		"by-external": "ext-source",
 		"outside":     "ext-none",
 	} {
-		v := testVolume(id)
+		v := endpointstest.Volume(id)
 		v.CloneID = clone
 		v.CloneSource = &structs.CSICloneSource{ExternalID: "of the caller's choice"}
-		must(s, structs.CSIVolumeCreate, registerRequest(v))
+		endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 	}
 	stop()
 
@@ -58,31 +58,32 @@ func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
 
 // A copy is made where its source is, and is rejected where a request excludes that place.
 func TestVolumeCreate_LimitsACopyToThePlaceOfItsSource(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b")
 	reg := endpointstest.Registration("n1")
 	reg.CSI[0].ControllerInfo.SupportsClone = true
-	must(s, structs.NodeRegister, reg)
+	endpointstest.Must(s, structs.NodeRegister, reg)
 	zone := func(name string) []*structs.CSITopology {
 		return []*structs.CSITopology{{Segments: map[string]string{"zone": name}}}
 	}
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		o := created(v)
 		o.Topologies = zone("a")
 		return o
 	})
 	defer stop()
-	must(s, structs.CSIVolumeCreate, registerRequest(testVolume("source")))
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(endpointstest.Volume("source")))
 
-	elsewhere := testVolume("elsewhere")
+	elsewhere := endpointstest.Volume("elsewhere")
 	elsewhere.CloneID = "source"
 	elsewhere.RequestedTopologies = &structs.CSITopologyRequest{Required: zone("b")}
-	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(elsewhere))
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(elsewhere))
 
-	beside := testVolume("beside")
+	beside := endpointstest.Volume("beside")
 	beside.CloneID = "source"
-	must(s, structs.CSIVolumeCreate, registerRequest(beside))
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(beside))
 	got := statecsi.Volume(s.Store.Read(), "default", "beside").RequestedTopologies
 	if got == nil || !reflect.DeepEqual(got.Required, zone("a")) {
 		t.Errorf("the copy is requested in %+v", got)
@@ -90,7 +91,7 @@ func TestVolumeCreate_LimitsACopyToThePlaceOfItsSource(t *testing.T) {
 }
 
 // guard makes a server ask for tokens. It returns a token with rules.
-func (s *server) guard(rules string) (secret string) {
+func guard(s *endpointstest.Server, rules string) (secret string) {
 	s.T.Helper()
 	s.Guard()
 	s.Roles = false
@@ -101,16 +102,16 @@ func (s *server) guard(rules string) (secret string) {
 // must not make a volume with its ID then.
 func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
 		s.AddVolume("v")
 		rules := "namespace \"default\" {\n  volume \"v\" { capabilities = [\"read\", \"expand\"] }\n}\n"
-		grow := testVolume("v")
+		grow := endpointstest.Volume("v")
 		grow.Secrets = nil
 		grow.MountOptions = nil
 		grow.RequestedCapacityMin = 2 << 30
-		req := registerRequest(grow)
-		req.AuthToken = s.guard(rules)
+		req := endpointstest.RegisterRequest(grow)
+		req.AuthToken = guard(s, rules)
 
 		hold := make(chan struct{})
 		s.Raft.Do(func() { s.Raft.Hold = hold })
@@ -121,7 +122,7 @@ func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 		}()
 		synctest.Wait()
 		s.Raft.Do(func() { s.Raft.Hold = nil })
-		mustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		endpointstest.MustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		close(hold)
 		err := <-ended
 		row := statecsi.Volume(s.Store.Read(), "default", "v")
@@ -135,15 +136,16 @@ func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 // than those that the gate has seen.
 func TestVolumeCreate_AsksForTheRightsOfItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
-		req := registerRequest(testVolume("v"))
-		req.AuthToken = s.guard("namespace \"default\" {\n  policy = \"write\"\n}\n")
+		req := endpointstest.RegisterRequest(endpointstest.Volume("v"))
+		req.AuthToken = guard(s, "namespace \"default\" {\n  policy = \"write\"\n}\n")
 		hold := make(chan struct{})
 		s.Raft.Do(func() { s.Raft.Hold = hold })
 		first := make(chan error, 1)
 		go func() {
-			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate,
+				endpointstest.RegisterRequest(endpointstest.Volume("v")))
 			first <- err
 		}()
 		synctest.Wait()
@@ -155,7 +157,7 @@ func TestVolumeCreate_AsksForTheRightsOfItsTurn(t *testing.T) {
 		synctest.Wait()
 
 		s.Raft.Do(func() { s.Raft.Hold = nil })
-		mustPropose(s, fsm.ACLPolicyDelete, &access.PolicyDeleteRequest{Name: "p1"})
+		endpointstest.MustPropose(s, fsm.ACLPolicyDelete, &access.PolicyDeleteRequest{Name: "p1"})
 		close(hold)
 		err := <-second
 		if !structs.IsKind(err, structs.KindDenied) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/state"
@@ -22,7 +23,8 @@ var releaseV = &structs.VolumeClaimReleaseRequest{
 
 func TestClaimRelease_KeepsTheClaimOfARunningAllocation(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	wantText(t, rejected(s, structs.KindPrecondition, structs.VolumeClaimRelease, releaseV), "alloc stop a1")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.VolumeClaimRelease,
+		releaseV), "alloc stop a1")
 	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
@@ -33,7 +35,7 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 	s.AddAlloc("a2", "n1")
 	s.Claim("v", "a2", "n1")
 	n.Calls = nil
-	got := must(s, structs.VolumeClaimRelease, releaseV)
+	got := endpointstest.Must(s, structs.VolumeClaimRelease, releaseV)
 	if s.Claimed() || got.Proof != structs.DetachLetGo ||
 		!slices.Equal(n.Called(), []string{nodecalls.ClientCSINodeDetach.Name}) {
 		t.Errorf("got %+v; claimed %t; called %v", got, s.Claimed(), n.Called())
@@ -41,7 +43,7 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 	if csi.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
 	}
-	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, releaseV)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, releaseV)
 }
 
 func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
@@ -51,11 +53,12 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	s.SetNodeDown("n1")
 	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
 	s.Endpoints.Socket = "/run/berth.sock"
-	wantSocket(t, rejected(s, structs.KindDenied, structs.VolumeClaimForce, releaseV), "/run/berth.sock")
+	endpointstest.WantSocket(t, endpointstest.Rejected(s, structs.KindDenied, structs.VolumeClaimForce,
+		releaseV), "/run/berth.sock")
 	forged := *releaseV
 	forged.Force = true
-	rejected(s, structs.KindInvalid, structs.VolumeClaimRelease, &forged)
-	rejected(s, structs.KindUnavailable, structs.VolumeClaimRelease, releaseV)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.VolumeClaimRelease, &forged)
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.VolumeClaimRelease, releaseV)
 	if !s.Claimed() {
 		t.Fatal("the claim was released without the socket")
 	}
@@ -94,12 +97,12 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 	before := s.Raft.Len()
 	dry := *releaseV
 	dry.DryRun = true
-	plain := must(s, structs.VolumeClaimRelease, &dry)
+	plain := endpointstest.Must(s, structs.VolumeClaimRelease, &dry)
 	if !strings.Contains(plain.Rejected, "is down and cannot report") {
 		t.Errorf("without force: got %+v", plain)
 	}
 	dry.Force = true
-	forced := must(s, structs.VolumeClaimRelease, &dry)
+	forced := endpointstest.Must(s, structs.VolumeClaimRelease, &dry)
 	if forced.Rejected != "" ||
 		!strings.Contains(strings.Join(forced.Unproved, "\n"), "nothing proves that it does not write") ||
 		!strings.Contains(strings.Join(forced.Steps, "\n"), "allocation a1 counts as lost") {
@@ -111,21 +114,21 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 }
 
 // serverWithQueue has the volume v with one writer at a time: a1 holds it, a2 and a3 wait.
-func serverWithQueue(t *testing.T) *server {
-	s := newServer(t)
+func serverWithQueue(t *testing.T) *endpointstest.Server {
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.ExternalID = "ext-v"
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     structs.CSIMultiNodeSingleWriter,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	for _, id := range []string{"a1", "a2", "a3"} {
 		s.AddAlloc(id, "n1")
-		must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Claims: []*structs.CSIClaim{{
 				VolumeID:       "v",
 				AllocID:        id,
@@ -140,7 +143,7 @@ func serverWithQueue(t *testing.T) *server {
 
 func TestClaimList_SaysWhatHoldsAClaimOrForWhatItWaits(t *testing.T) {
 	s := serverWithQueue(t)
-	rows := must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{VolumeID: "v"}).Claims
+	rows := endpointstest.Must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{VolumeID: "v"}).Claims
 	if len(rows) != 3 {
 		t.Fatalf("got %d claims", len(rows))
 	}
@@ -164,7 +167,7 @@ func TestClaimList_SaysWhatHoldsAClaimOrForWhatItWaits(t *testing.T) {
 	}
 
 	s.SetNodeDown("n1")
-	rows = must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{AllocID: "a1"}).Claims
+	rows = endpointstest.Must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{AllocID: "a1"}).Claims
 	if len(rows) != 1 || rows[0].Cause != structs.CauseNodeDown {
 		t.Errorf("on a node that is down: got %+v", rows)
 	}
@@ -184,7 +187,7 @@ func TestClaimList_SelectsAndPages(t *testing.T) {
 		"a filter on the rows": {filtered(`Position == 2`), []string{"a3"}},
 	} {
 		var got []string
-		for _, r := range must(s, structs.VolumeClaimList, &c.req).Claims {
+		for _, r := range endpointstest.Must(s, structs.VolumeClaimList, &c.req).Claims {
 			got = append(got, r.AllocID)
 		}
 		if !slices.Equal(got, c.want) {
@@ -194,9 +197,9 @@ func TestClaimList_SelectsAndPages(t *testing.T) {
 
 	page := &structs.VolumeClaimListRequest{}
 	page.PerPage = 2
-	first := must(s, structs.VolumeClaimList, page)
+	first := endpointstest.Must(s, structs.VolumeClaimList, page)
 	page.NextToken = first.NextToken
-	second := must(s, structs.VolumeClaimList, page)
+	second := endpointstest.Must(s, structs.VolumeClaimList, page)
 	if len(first.Claims) != 2 || len(second.Claims) != 1 || second.Claims[0].Position != 2 {
 		t.Errorf("got the pages %+v and %+v", first.Claims, second.Claims)
 	}
@@ -210,7 +213,7 @@ func filtered(expression string) (req structs.VolumeClaimListRequest) {
 func TestClaimList_BlocksUntilAClaimChanges(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
 	req := &structs.VolumeClaimListRequest{VolumeID: "v"}
-	index := must(s, structs.VolumeClaimList, req).Index
+	index := endpointstest.Must(s, structs.VolumeClaimList, req).Index
 	answer := make(chan *structs.VolumeClaimListResponse, 1)
 	go func() {
 		waiting := &structs.VolumeClaimListRequest{VolumeID: "v"}
@@ -218,7 +221,7 @@ func TestClaimList_BlocksUntilAClaimChanges(t *testing.T) {
 		resp, _ := rpc.Call(t.Context(), s.RPC, structs.VolumeClaimList, waiting)
 		answer <- resp
 	}()
-	must(s, structs.VolumeClaimRelease, releaseV)
+	endpointstest.Must(s, structs.VolumeClaimRelease, releaseV)
 	got := <-answer
 	if got == nil || len(got.Claims) != 0 || got.Index <= index {
 		t.Errorf("got %+v after index %d", got, index)

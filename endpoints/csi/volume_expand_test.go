@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -11,14 +12,14 @@ import (
 // An expansion is complete only when the nodes with the volume have grown its content. The nodes report this
 // themselves.
 func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.VolumeTimeout = config.HoldTimeout
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	v := s.AddVolume("v").Copy()
 	s.Claim("v", "a1", "n1")
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{
 			Op:              "expand",
 			Capacity:        v.RequestedCapacityMin,
@@ -26,9 +27,9 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 		}
 	})
 	defer stop()
-	grow := registerRequest(v)
+	grow := endpointstest.RegisterRequest(v)
 	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
 	// The request may end before the controller has answered. The nodes expand after that.
 	for {
 		tx := s.Store.ReadWatched()
@@ -43,15 +44,16 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Bytes:    2 << 30,
 		Err: &structs.OperationError{
 			Message: "it is broken" + strings.Repeat("x", 1<<20),
 			Kind:    structs.KindInternal,
 		},
 	}
-	must(s, structs.CSIVolumeNodeExpanded, reported)
-	wantText(t, rejected(s, structs.KindInternal, structs.CSIVolumeCreate, grow), "it is broken")
+	endpointstest.Must(s, structs.CSIVolumeNodeExpanded, reported)
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInternal, structs.CSIVolumeCreate,
+		grow), "it is broken")
 	c := csi.Claim(s.Store.Read(), "default", "v", "a1")
 	if len(c.ExpandError.Message) > structs.MaxErrorText+3 {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
@@ -65,17 +67,17 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	} {
 		reported.Bytes = sizes[0]
 		reported.Capacity = sizes[1]
-		err := rejected(s, structs.KindInvalid, structs.CSIVolumeNodeExpanded, reported)
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeNodeExpanded, reported)
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
 	reported.Bytes, reported.Capacity = 2<<30, 0
 	reported.SecretID = "another's"
-	rejected(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, reported)
-	reported.SecretID = secretOf("n1")
-	must(s, structs.CSIVolumeNodeExpanded, reported)
-	got := must(s, structs.CSIVolumeCreate, grow)
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, reported)
+	reported.SecretID = endpointstest.SecretOf("n1")
+	endpointstest.Must(s, structs.CSIVolumeNodeExpanded, reported)
+	got := endpointstest.Must(s, structs.CSIVolumeCreate, grow)
 	if made := got.Volumes[0]; made.NodeExpandBytes != 0 || made.Capacity != 2<<30 {
 		t.Errorf("got %+v", made)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -46,18 +47,18 @@ func (h *storageNode) answer(_ string, req, resp any) error {
 	return nil
 }
 
-func (s *server) addStorageNode(node, zone string, ids ...string) *storageNode {
+func addStorageNode(s *endpointstest.Server, node, zone string, ids ...string) *storageNode {
 	h := &storageNode{ids: ids}
 	s.AddNode(node, zone).Answer = h.answer
 	return h
 }
 
 func TestExternalVolumes_AreThoseOfEveryPlace(t *testing.T) {
-	s := newServer(t)
-	s.addStorageNode("n1", "a", "a1", "a2")
-	s.addStorageNode("n2", "b", "b1", "a2")
-	twin := s.addStorageNode("n3", "b", "b1", "a2") // reaches the same storage as n2
-	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	s := endpointstest.New(t)
+	addStorageNode(s, "n1", "a", "a1", "a2")
+	addStorageNode(s, "n2", "b", "b1", "a2")
+	twin := addStorageNode(s, "n3", "b", "b1", "a2") // reaches the same storage as n2
+	got := endpointstest.Must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	if ids := externalIDs(got); ids != "a1 a2 b1" || got.NextToken != "" || len(got.Warnings) != 0 {
 		t.Errorf("got %q, %+v", ids, got)
 	}
@@ -67,21 +68,21 @@ func TestExternalVolumes_AreThoseOfEveryPlace(t *testing.T) {
 }
 
 func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	var want []string
 	for i := range 4 {
 		var ids []string
 		for j := range i * 2 { // the first place has none
 			ids = append(ids, fmt.Sprintf("v%d-%d", i, j))
 		}
-		s.addStorageNode(fmt.Sprint("n", i), fmt.Sprint("zone", i), ids...)
+		addStorageNode(s, fmt.Sprint("n", i), fmt.Sprint("zone", i), ids...)
 		want = append(want, ids...)
 	}
 	for _, size := range []int32{1, 3, 5, 100} {
 		req := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: size}}
 		var got []string
 		for page := 0; page < 50; page++ {
-			resp := must(s, structs.CSIVolumeExternal, req)
+			resp := endpointstest.Must(s, structs.CSIVolumeExternal, req)
 			if len(resp.Volumes) > int(size) {
 				t.Errorf("%d volumes on a page of %d", len(resp.Volumes), size)
 			}
@@ -95,14 +96,14 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 			t.Errorf("in pages of %d: %q, want %q", size, got, want)
 		}
 	}
-	rejected(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{
 		PluginID:     "pl",
 		QueryOptions: structs.QueryOptions{NextToken: "!"},
 	})
 }
 
 func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	node := s.AddNode("n1", "a")
 	asked := 0
 	node.Answer = func(_ string, req, resp any) error {
@@ -116,7 +117,7 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 		}
 		return nil
 	}
-	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	got := endpointstest.Must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	if asked != 5 || got.NextToken == "" { // 1000 of 16 KiB each are 15.6 MiB
 		t.Errorf("%d calls returned %d volumes", asked, len(got.Volumes))
 	}
@@ -124,7 +125,7 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 
 // TestExternalVolumes_ArePagedByTheirCalls has a plugin that answers with empty pages.
 func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	asked := 0
 	s.AddNode("n1", "a").Answer = func(_ string, req, resp any) error {
 		asked++
@@ -133,7 +134,7 @@ func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
 		}
 		return nil
 	}
-	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	got := endpointstest.Must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	if asked != structs.MaxExternalAsk || got.NextToken == "" {
 		t.Errorf("%d calls, next token %q, want %d and a token", asked, got.NextToken, structs.MaxExternalAsk)
 	}
@@ -155,13 +156,13 @@ func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
 		"number":  {Volumes: make([]*structs.CSIVolumeExternalStub, structs.MaxCSIListed+1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			s.addStorageNode("n1", "a", "a1")
+			s := endpointstest.New(t)
+			addStorageNode(s, "n1", "a", "a1")
 			s.AddNode("n2", "b").Answer = func(_ string, _, resp any) error {
 				*resp.(*nodecalls.ClientCSIListResponse) = page
 				return nil
 			}
-			got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+			got := endpointstest.Must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 			if externalIDs(got) != "a1" || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "at most") {
 				t.Errorf("got %d volumes, warnings %q", len(got.Volumes), got.Warnings)
 			}
@@ -170,14 +171,14 @@ func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
 }
 
 func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
-	s := newServer(t)
-	s.addStorageNode("n1", "a", "a1")
-	broken := s.addStorageNode("n2", "b", "b1")
+	s := endpointstest.New(t)
+	addStorageNode(s, "n1", "a", "a1")
+	broken := addStorageNode(s, "n2", "b", "b1")
 	broken.err = structs.Errorf(structs.KindInternal, "disk failed")
-	s.addStorageNode("n3", "c", "c1")
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	addStorageNode(s, "n3", "c", "c1")
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n3",
-		SecretID: secretOf("n3"),
+		SecretID: endpointstest.SecretOf("n3"),
 		Upserts: []*structs.CSIPluginInstance{
 			{
 				Kind:    structs.CSIKindController,
@@ -185,7 +186,7 @@ func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
 				CSIInfo: structs.CSIInfo{PluginID: "pl"},
 			}},
 	})
-	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	got := endpointstest.Must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	warnings := strings.Join(got.Warnings, "\n")
 	if externalIDs(got) != "a1" || len(got.Warnings) != 2 {
 		t.Errorf("got %+v", got)
@@ -197,17 +198,17 @@ func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
 		}
 	}
 	// If no place answers, the result is an error, not a list of warnings.
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Full:     true,
 	})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n3",
-		SecretID: secretOf("n3"),
+		SecretID: endpointstest.SecretOf("n3"),
 		Full:     true,
 	})
-	rejected(s, structs.KindInternal, structs.CSIVolumeExternal,
+	endpointstest.Rejected(s, structs.KindInternal, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 }
 
@@ -222,18 +223,18 @@ func recordsOf(resp *structs.CSIVolumeExternalResponse) string {
 
 // TestExternalVolumes_NameStrays has a volume of each of two namespaces, and one that no row has.
 func TestExternalVolumes_NameStrays(t *testing.T) {
-	s := newServer(t)
-	node := s.addStorageNode("n1", "a", "ext-v", "ext-other", "lost")
+	s := endpointstest.New(t)
+	node := addStorageNode(s, "n1", "a", "ext-v", "ext-other", "lost")
 	s.AddVolume("v")
-	s.otherVolume()
+	otherVolume(s)
 	req := &structs.CSIVolumeExternalRequest{PluginID: "pl"}
 	want := "ext-v=recorded ext-other=recorded lost=stray"
-	if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+	if got := recordsOf(endpointstest.Must(s, structs.CSIVolumeExternal, req)); got != want {
 		t.Errorf("without access control: got %q, want %q", got, want)
 	}
 
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
-		got := recordsOf(must(s, structs.CSIVolumeExternal, req))
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		got := recordsOf(endpointstest.Must(s, structs.CSIVolumeExternal, req))
 		if got != "ext-v=recorded ext-other=recorded lost=unknown" {
 			t.Errorf("while a volume is made: got %q", got)
 		}
@@ -241,11 +242,11 @@ func TestExternalVolumes_NameStrays(t *testing.T) {
 		made.ExternalID = "lost"
 		return made
 	})
-	must(s, structs.CSIVolumeCreate, registerRequest(testVolume("new")))
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(endpointstest.Volume("new")))
 	stop()
 	node.ids = append(node.ids, "gone")
 	want = "ext-v=recorded ext-other=recorded lost=recorded gone=stray"
-	if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+	if got := recordsOf(endpointstest.Must(s, structs.CSIVolumeExternal, req)); got != want {
 		t.Errorf("after the volume is made: got %q, want %q", got, want)
 	}
 }
@@ -262,13 +263,13 @@ namespace "default" { capabilities = ["csi-list-volume"] }`: "ext-v=unknown ext-
 		`namespace "*" { policy = "read" }
 namespace "other" { policy = "deny" }`: "ext-v=recorded ext-other=unknown lost=unknown",
 	} {
-		s := newServer(t)
-		s.addStorageNode("n1", "a", "ext-v", "ext-other", "lost")
+		s := endpointstest.New(t)
+		addStorageNode(s, "n1", "a", "ext-v", "ext-other", "lost")
 		s.AddVolume("v")
-		s.otherVolume()
+		otherVolume(s)
 		req := &structs.CSIVolumeExternalRequest{PluginID: "pl"}
-		req.AuthToken = s.guard(plugin + rules)
-		if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+		req.AuthToken = guard(s, plugin+rules)
+		if got := recordsOf(endpointstest.Must(s, structs.CSIVolumeExternal, req)); got != want {
 			t.Errorf("got %q, want %q with:\n%s", got, want, rules)
 		}
 	}

@@ -3,6 +3,7 @@ package csi_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -10,7 +11,7 @@ import (
 
 // inMode returns a volume with the capability of one access mode.
 func inMode(mode structs.CSIAccessMode) *structs.CSIVolume {
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.ExternalID = "ext-v"
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     mode,
@@ -20,29 +21,33 @@ func inMode(mode structs.CSIAccessMode) *structs.CSIVolume {
 }
 
 func TestVolumeModes_NeedThePluginsCapability(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	several := structs.CSISingleNodeMultiWriter
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(inMode(several)))
-	wantText(t, err, "CSI plugin pl "+structs.NoMultiWriter)
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(inMode(several)))
+	endpointstest.WantText(t, err, "CSI plugin pl "+structs.NoMultiWriter)
 	created := inMode(several)
 	created.ExternalID = ""
-	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, registerRequest(created))
-	wantText(t, err, "CSI plugin pl "+structs.NoMultiWriter)
+	err = endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(created))
+	endpointstest.WantText(t, err, "CSI plugin pl "+structs.NoMultiWriter)
 
 	// A single writer needs no capability: such a plugin gets SINGLE_NODE_WRITER.
-	must(s, structs.CSIVolumeRegister, registerRequest(inMode(structs.CSISingleNodeSingleWriter)))
+	endpointstest.Must(s, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(inMode(structs.CSISingleNodeSingleWriter)))
 }
 
 func TestVolumeModes_AreCheckedByTheClaimOfAPluginThatIsKnownLater(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	setMultiWriter(t, s, true)
-	must(s, structs.CSIVolumeRegister, registerRequest(inMode(structs.CSISingleNodeMultiWriter)))
+	endpointstest.Must(s, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(inMode(structs.CSISingleNodeMultiWriter)))
 	s.AddAlloc("a1", "n1")
 	claim := &structs.CSIVolumeClaimRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims: []*structs.CSIClaim{{
 			VolumeID:       "v",
 			AllocID:        "a1",
@@ -52,13 +57,14 @@ func TestVolumeModes_AreCheckedByTheClaimOfAPluginThatIsKnownLater(t *testing.T)
 		}},
 	}
 	setMultiWriter(t, s, false)
-	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeClaim, claim), structs.NoMultiWriter)
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeClaim,
+		claim), structs.NoMultiWriter)
 	setMultiWriter(t, s, true)
-	must(s, structs.CSIVolumeClaim, claim)
+	endpointstest.Must(s, structs.CSIVolumeClaim, claim)
 }
 
 // setMultiWriter makes both halves of the plugin on n1 announce SINGLE_NODE_MULTI_WRITER, or not.
-func setMultiWriter(t *testing.T, s *server, has bool) {
+func setMultiWriter(t *testing.T, s *endpointstest.Server, has bool) {
 	t.Helper()
 	req := &structs.NodeUpdateCSIRequest{NodeID: "n1"}
 	for i := range csi.InstancesByNode(s.Store.Read(), "n1") {

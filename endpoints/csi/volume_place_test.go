@@ -51,15 +51,15 @@ func TestVolumeRegister_LearnsThePlaceAndTheSize(t *testing.T) {
 		"the plugin does not list it": {func(v *structs.CSIVolume) { v.ExternalID = "hidden" }, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			s.AddNode("n1", "a").Answer = placedStorage("a", 4<<20, "other")
 			s.AddNode("n2", "b").Answer = placedStorage("b", 5<<20, "ext")
-			v := testVolume("v")
+			v := endpointstest.Volume("v")
 			v.RequestedCapacityMin = 1 << 20
 			v.ExternalID = "ext"
 			c.edit(v)
-			must(s, structs.CSIVolumeRegister, registerRequest(v))
-			row := s.row("v")
+			endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
+			row := volumeRow(s, "v")
 			place := ""
 			for _, p := range row.Topologies {
 				place += fmt.Sprint(p.Segments)
@@ -73,7 +73,7 @@ func TestVolumeRegister_LearnsThePlaceAndTheSize(t *testing.T) {
 
 // The plugin describes a volume once: the row keeps its place and its size.
 func TestVolumeRegister_AsksForThePlaceOnce(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	answer, lists := placedStorage("b", 5<<20, "ext"), 0
 	s.AddNode("n1", "b").Answer = func(method string, req, resp any) error {
 		if method == nodecalls.ClientCSIControllerList.Name {
@@ -81,57 +81,57 @@ func TestVolumeRegister_AsksForThePlaceOnce(t *testing.T) {
 		}
 		return answer(method, req, resp)
 	}
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.RequestedCapacityMin = 1 << 20
 	v.ExternalID = "ext"
 	for range 2 {
-		must(s, structs.CSIVolumeRegister, registerRequest(v))
+		endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 	}
-	if lists != 1 || s.row("v").Capacity != 5<<20 {
-		t.Errorf("it was asked %d times, and the volume has %d bytes", lists, s.row("v").Capacity)
+	if lists != 1 || volumeRow(s, "v").Capacity != 5<<20 {
+		t.Errorf("it was asked %d times, and the volume has %d bytes", lists, volumeRow(s, "v").Capacity)
 	}
 }
 
 // Nothing can delete a volume whose node was deleted: the request ends with the way out.
 func TestVolumeDelete_OfAVolumeWhoseNodeIsGoneNamesTheWayOut(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b").Answer = placedStorage("b", 5<<20, "ext")
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.RequestedCapacityMin = 1 << 20
 	v.ExternalID = "ext"
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
-	mustPropose(s, fsm.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}})
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
+	endpointstest.MustPropose(s, fsm.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}})
 	remove := &structs.CSIVolumeDeleteRequest{ID: "v", AtOnce: true}
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove)
-	wantText(t, err, "volume v is in zone=b, and no node there runs plugin pl")
-	wantText(t, err, "its data is gone, too")
-	wantText(t, err, "berth volume deregister -force v")
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove)
+	endpointstest.WantText(t, err, "volume v is in zone=b, and no node there runs plugin pl")
+	endpointstest.WantText(t, err, "its data is gone, too")
+	endpointstest.WantText(t, err, "berth volume deregister -force v")
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
 }
 
 // A controller that is in no place, as of storage that is not in the nodes, deletes a volume of any place.
 func TestVolumeDelete_AControllerWithoutAPlaceDeletesAVolumeOfAnyPlace(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.VolumeTimeout = time.Millisecond // nothing carries the deletion out
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "b")
 	v := endpointstest.ReadyVolume("v")
 	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "b"}}}
-	mustPropose(s, fsm.VolumePut, registerRequest(v))
+	endpointstest.MustPropose(s, fsm.VolumePut, endpointstest.RegisterRequest(v))
 	half := *csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, "n2")
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-n2"}
-	mustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.MustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:  "n2",
 		Upserts: []*structs.CSIPluginInstance{&half},
 	})
-	if csi.SurelyPlaceless(s.Store.Read(), s.row("v")) == "" {
+	if csi.SurelyPlaceless(s.Store.Read(), volumeRow(s, "v")) == "" {
 		t.Fatal("a node is in the zone of the volume")
 	}
 	remove := &structs.CSIVolumeDeleteRequest{ID: "v", AtOnce: true}
-	rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, remove)
-	if v := s.row("v"); v.State != structs.VolumeDeleting {
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, remove)
+	if v := volumeRow(s, "v"); v.State != structs.VolumeDeleting {
 		t.Errorf("it is %s", v.State)
 	}
 }

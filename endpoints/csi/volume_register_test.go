@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/quota"
@@ -13,7 +14,7 @@ import (
 // A request for several volumes of which the servers reject the last one calls no plugin for the others.
 func TestVolumeRegister_ChecksAllVolumesBeforeTheFirstCall(t *testing.T) {
 	known := func(id, external string) *structs.CSIVolume {
-		v := testVolume(id)
+		v := endpointstest.Volume(id)
 		v.ExternalID = external
 		return v
 	}
@@ -39,28 +40,29 @@ func TestVolumeRegister_ChecksAllVolumesBeforeTheFirstCall(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			n := s.AddNode("n1", "a")
-			must(s, structs.CSIVolumeRegister, registerRequest(known("there", "ext-there")))
-			must(s, quota.SpecPut, &quota.SpecPutRequest{Quota: &quota.Spec{
+			endpointstest.Must(s, structs.CSIVolumeRegister,
+				endpointstest.RegisterRequest(known("there", "ext-there")))
+			endpointstest.Must(s, quota.SpecPut, &quota.SpecPutRequest{Quota: &quota.Spec{
 				Name: "two",
 				Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Bounds{
 					Storage: &quota.StorageBound{Volumes: 2},
 				}}},
 			}})
-			must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+			endpointstest.Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
 				Definition: &cluster.Namespace{Name: "default", Quota: "two"},
 			})
 			before := len(n.Called())
 			if c.edit != nil {
 				c.edit(c.last)
 			}
-			req := registerRequest(known("first", "ext-first"))
+			req := endpointstest.RegisterRequest(known("first", "ext-first"))
 			req.Volumes = append(req.Volumes, c.last)
-			err := rejected(s, c.kind, structs.CSIVolumeRegister, req)
+			err := endpointstest.Rejected(s, c.kind, structs.CSIVolumeRegister, req)
 			require.ErrorContains(t, err, c.says)
 			require.Len(t, n.Called(), before, "a plugin was called")
-			require.Nil(t, s.row("first"))
+			require.Nil(t, volumeRow(s, "first"))
 		})
 	}
 }

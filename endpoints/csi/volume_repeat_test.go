@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	statecsi "berth/state/csi"
@@ -14,15 +15,16 @@ import (
 )
 
 // pendingVolume is a server with the volume v in creation, after the given errors of the plugin.
-func pendingVolume(t *testing.T, errs ...*structs.OperationError) *server {
+func pendingVolume(t *testing.T, errs ...*structs.OperationError) *endpointstest.Server {
 	t.Helper()
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.VolumeTimeout = config.HoldTimeout
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.AddNode("n1", "a")
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(endpointstest.Volume("v")))
 	for _, e := range errs {
-		mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Err: e})
+		endpointstest.MustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Err: e})
 	}
 	return s
 }
@@ -48,11 +50,12 @@ func TestDuty_C5_TheArgumentsOfACreationStayOnceThePluginMayHaveThem(t *testing.
 		},
 	} {
 		t.Run(field, func(t *testing.T) {
-			other := testVolume("v")
+			other := endpointstest.Volume("v")
 			change(other)
 			for _, errs := range [][]*structs.OperationError{{noOutcome}, {noOutcome, notDelivered}} {
 				s := pendingVolume(t, errs...)
-				err := rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, registerRequest(other))
+				err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+					endpointstest.RegisterRequest(other))
 				if !strings.Contains(err.Error(), field+" cannot change") {
 					t.Errorf("the error is %v", err)
 				}
@@ -73,9 +76,10 @@ func TestDuty_F3_ARepeatedCreationKeepsItsName(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, final %t", name, final), func(t *testing.T) {
 				s := pendingVolume(t)
 				before := statecsi.Volume(s.Store.Read(), "default", "v").Name
-				mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+				endpointstest.MustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
 					ID: "v", Op: "create", Err: failure, Final: final})
-				rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+				endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+					endpointstest.RegisterRequest(endpointstest.Volume("v")))
 				after := statecsi.Volume(s.Store.Read(), "default", "v").Name
 				if before == "" || after != before {
 					t.Errorf("the name was %q and is %q", before, after)
@@ -86,7 +90,7 @@ func TestDuty_F3_ARepeatedCreationKeepsItsName(t *testing.T) {
 }
 
 func TestVolumeCreate_ChangesTheArgumentsOfACreationThatWasNotBegun(t *testing.T) {
-	other := testVolume("v")
+	other := endpointstest.Volume("v")
 	other.RequestedCapacityMin = 7
 	for name, errs := range map[string][]*structs.OperationError{
 		"no call":            nil,
@@ -94,7 +98,8 @@ func TestVolumeCreate_ChangesTheArgumentsOfACreationThatWasNotBegun(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := pendingVolume(t, errs...)
-			rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(other))
+			endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+				endpointstest.RegisterRequest(other))
 			if v := statecsi.Volume(s.Store.Read(), "default", "v"); v.RequestedCapacityMin != 7 {
 				t.Errorf("the volume is %+v", v)
 			}
@@ -104,36 +109,40 @@ func TestVolumeCreate_ChangesTheArgumentsOfACreationThatWasNotBegun(t *testing.T
 
 func TestVolumeCreate_RepeatsTheRequestDuringACall(t *testing.T) {
 	s := pendingVolume(t, noOutcome)
-	secret := testVolume("v")
+	secret := endpointstest.Volume("v")
 	secret.Secrets = structs.Secrets{"key": "renewed"}
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(secret))
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(secret))
 	v := statecsi.Volume(s.Store.Read(), "default", "v")
-	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+	endpointstest.MustPropose(s, fsm.CallNote, &structs.CSICallNote{
 		VolumeID: "v",
 		RowIndex: v.CreateIndex,
 		Call:     &structs.CSICall{NodeID: "n1", Op: "create"},
 	})
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(secret))
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(secret))
 	secret.RequestedCapacityMin = 7
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, registerRequest(secret))
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(secret))
 }
 
 // The row may be deleted between the checks and the log. The request then creates the volume, with a name.
 func TestVolumeCreate_NamesAVolumeWhoseRowWasDeletedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, core.DefaultSettings())
+		s := endpointstest.New(t, core.DefaultSettings())
 		s.AddNode("n1", "a")
 		s.AddVolume("v")
 		hold := make(chan struct{})
 		s.Raft.Do(func() { s.Raft.Hold = hold })
 		ended := make(chan error, 1)
 		go func() {
-			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate,
+				endpointstest.RegisterRequest(endpointstest.Volume("v")))
 			ended <- err
 		}()
 		synctest.Wait()
 		s.Raft.Do(func() { s.Raft.Hold = nil })
-		mustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		endpointstest.MustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		close(hold)
 		synctest.Wait()
 		row := statecsi.Volume(s.Store.Read(), "default", "v")
@@ -143,7 +152,7 @@ func TestVolumeCreate_NamesAVolumeWhoseRowWasDeletedMeanwhile(t *testing.T) {
 		outcome := created(row)
 		outcome.ID = "v"
 		outcome.RowIndex = row.CreateIndex
-		mustPropose(s, fsm.VolumeOutcome, outcome)
+		endpointstest.MustPropose(s, fsm.VolumeOutcome, outcome)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

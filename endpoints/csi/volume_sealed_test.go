@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/state/csi"
@@ -18,27 +19,27 @@ const canary = "c4n4ry-of-the-volume"
 
 // sealedVolume is a volume to register, whose secret is the canary.
 func sealedVolume(id string) *structs.CSIVolume {
-	v := testVolume(id)
+	v := endpointstest.Volume(id)
 	v.ExternalID = "ext-" + id
 	v.Secrets = structs.Secrets{"password": canary}
 	return v
 }
 
-func (s *server) row(id string) *structs.CSIVolume {
+func volumeRow(s *endpointstest.Server, id string) *structs.CSIVolume {
 	return csi.Volume(s.Store.Read(), "default", id)
 }
 
-func (s *server) claimOf(volume, alloc, node string) *structs.CSIClaimGetRequest {
+func claimOf(s *endpointstest.Server, volume, alloc, node string) *structs.CSIClaimGetRequest {
 	return &structs.CSIClaimGetRequest{
 		VolumeID: volume,
 		AllocID:  alloc,
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 	}
 }
 
 func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	n := s.AddNode("n1", "a")
 	confirmed := ""
@@ -50,105 +51,105 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	}
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n1")
-	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	resp := endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
 	require.Empty(t, resp.Warnings)
 	require.Nil(t, resp.Volumes[0].SealedSecrets)
 	require.Equal(t, canary, confirmed)
-	require.Nil(t, s.row("v").Secrets)
-	require.Equal(t, "k1", s.row("v").SealedSecrets.KeyID)
+	require.Nil(t, volumeRow(s, "v").Secrets)
+	require.Equal(t, "k1", volumeRow(s, "v").SealedSecrets.KeyID)
 
 	// Puts back the answer of a read.
 	got := s.GetVolume("v").CSIVolume
 	require.Nil(t, got.SealedSecrets)
-	must(s, structs.CSIVolumeRegister, registerRequest(&got))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(&got))
 	require.Equal(t, canary, confirmed)
 
 	s.Claim("v", "a1", "n1")
 	s.Claim("v", "a2", "n1")
-	waiting := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	waiting := endpointstest.Must(s, structs.CSIClaimGet, claimOf(s, "v", "a1", "n1"))
 	require.False(t, waiting.Ready)
 	require.Nil(t, waiting.Volume.Secrets)
 	require.Nil(t, waiting.Volume.SealedSecrets)
-	s.confirmAttach("v", "n1")
-	ready := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	confirmAttach(s, "v", "n1")
+	ready := endpointstest.Must(s, structs.CSIClaimGet, claimOf(s, "v", "a1", "n1"))
 	require.True(t, ready.Ready)
 	require.Equal(t, structs.Secrets{"password": canary}, ready.Volume.Secrets)
 	require.Nil(t, ready.Volume.SealedSecrets)
 	require.Nil(t, ready.Attachment.Secrets)
 	require.Nil(t, ready.Attachment.SealedSecrets)
 	a := csi.Attachment(s.Store.Read(), "default", "v", "n1")
-	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
+	require.Equal(t, volumeRow(s, "v").SealedSecrets, a.SealedSecrets)
 
 	require.NotContains(t, s.Raft.Text(), canary)
 }
 
 func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
-	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	before := s.row("v")
-	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	require.Same(t, before, s.row("v"))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
+	before := volumeRow(s, "v")
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
+	require.Same(t, before, volumeRow(s, "v"))
 
 	other := sealedVolume("v")
 	other.Secrets = structs.Secrets{"password": "another"}
-	must(s, structs.CSIVolumeRegister, registerRequest(other))
-	opened, err := keyring.OpenVolume(s.Keys, s.row("v"))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(other))
+	opened, err := keyring.OpenVolume(s.Keys, volumeRow(s, "v"))
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": "another"}, opened.Secrets)
 }
 
 func TestVolumeRegister_DropsSealedSecretsOfAClient(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
 	given := sealedVolume("v")
 	given.Secrets = nil
 	given.SealedSecrets = &structs.Sealed{KeyID: "k1", Data: []byte("x")}
-	must(s, structs.CSIVolumeRegister, registerRequest(given))
-	require.Nil(t, s.row("v").SealedSecrets)
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(given))
+	require.Nil(t, volumeRow(s, "v").SealedSecrets)
 }
 
 func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	resp := endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
 	require.Equal(t, keyring.SealWarning, resp.Warnings)
-	require.Equal(t, canary, s.row("v").Secrets["password"])
+	require.Equal(t, canary, volumeRow(s, "v").Secrets["password"])
 
 	bare := sealedVolume("bare")
 	bare.Secrets = nil
-	resp = must(s, structs.CSIVolumeRegister, registerRequest(bare))
+	resp = endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(bare))
 	require.Empty(t, resp.Warnings)
 }
 
 func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
-	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
 	s.Claim("v", "a1", "n1")
-	s.confirmAttach("v", "n1")
+	confirmAttach(s, "v", "n1")
 	s.Keys.Remove("k1")
 	// The kind lets the node ask again.
-	err := rejected(s, structs.KindUnavailable, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIClaimGet, claimOf(s, "v", "a1", "n1"))
 	require.ErrorContains(t, err, "root key k1")
 }
 
 func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddRootKey("k1")
 	s.Settings.VolumeTimeout = time.Millisecond
 	s.AddNode("n1", "a")
-	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	stored := s.row("v").SealedSecrets
-	rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(sealedVolume("v")))
+	stored := volumeRow(s, "v").SealedSecrets
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:      "v",
 		Secrets: structs.Secrets{"password": canary + "-2"},
 	})
-	row := s.row("v")
+	row := volumeRow(s, "v")
 	require.Equal(t, stored, row.Deletion.SealedSecrets)
 	opened, err := keyring.OpenVolume(s.Keys, row)
 	require.NoError(t, err)
@@ -156,35 +157,37 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	require.NotContains(t, s.Raft.Text(), canary)
 
 	// A deletion that fails for good gives the volume its own secrets back.
-	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+	endpointstest.MustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:    "v",
 		Op:    "delete",
 		Err:   &structs.OperationError{Kind: structs.KindInvalid, Message: "no"},
 		Final: true,
 	})
-	require.Equal(t, stored, s.row("v").SealedSecrets)
-	require.Nil(t, s.row("v").Secrets)
+	require.Equal(t, stored, volumeRow(s, "v").SealedSecrets)
+	require.Nil(t, volumeRow(s, "v").Secrets)
 }
 
 // closeRootKey makes the server lead without its root key, as after the loss of the key-encryption key.
-func (s *server) closeRootKey(id string) {
+func closeRootKey(s *endpointstest.Server, id string) {
 	s.AddRootKey(id)
 	s.Keys.Remove(id)
 }
 
 // rejectsSecrets checks that a register, a create and a delete with secrets fail with a kind, and that
 // nothing of them enters the log.
-func (s *server) rejectsSecrets(kind structs.Kind, text string) {
+func rejectsSecrets(s *endpointstest.Server, kind structs.Kind, text string) {
 	s.T.Helper()
 	s.Settings.VolumeTimeout = time.Millisecond // an accepted request waits for no plugin
 	withSecrets := structs.Secrets{"password": canary}
-	created := testVolume("new")
+	created := endpointstest.Volume("new")
 	created.Secrets = withSecrets
 	before := s.Raft.Len()
 	for name, err := range map[string]error{
-		"register": rejected(s, kind, structs.CSIVolumeRegister, registerRequest(sealedVolume("v"))),
-		"create":   rejected(s, kind, structs.CSIVolumeCreate, registerRequest(created)),
-		"delete": rejected(s, kind, structs.CSIVolumeDelete,
+		"register": endpointstest.Rejected(s, kind, structs.CSIVolumeRegister,
+			endpointstest.RegisterRequest(sealedVolume("v"))),
+		"create": endpointstest.Rejected(s, kind, structs.CSIVolumeCreate,
+			endpointstest.RegisterRequest(created)),
+		"delete": endpointstest.Rejected(s, kind, structs.CSIVolumeDelete,
 			&structs.CSIVolumeDeleteRequest{ID: "bare", Secrets: withSecrets}),
 	} {
 		require.ErrorContains(s.T, err, text, name)
@@ -194,21 +197,21 @@ func (s *server) rejectsSecrets(kind structs.Kind, text string) {
 }
 
 func TestVolumeSecrets_WaitForTheRootKeyOfTheLeader(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("bare")
-	s.closeRootKey("k1")
-	s.rejectsSecrets(structs.KindUnavailable, "root key k1")
+	closeRootKey(s, "k1")
+	rejectsSecrets(s, structs.KindUnavailable, "root key k1")
 
 	plain := sealedVolume("plain")
 	plain.Secrets = nil
-	must(s, structs.CSIVolumeRegister, registerRequest(plain))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(plain))
 }
 
 func TestVolumeSecrets_NeedARootKeyWhereTLSIsRequired(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("bare")
 	s.Roles = true
-	s.rejectsSecrets(structs.KindPrecondition, "berth operator root keyring init")
+	rejectsSecrets(s, structs.KindPrecondition, "berth operator root keyring init")
 }

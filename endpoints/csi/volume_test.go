@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/endpoints/csi"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -18,9 +19,9 @@ import (
 )
 
 // confirmAttach records that a volume is attached to a node.
-func (s *server) confirmAttach(volume, node string) {
+func confirmAttach(s *endpointstest.Server, volume, node string) {
 	s.T.Helper()
-	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	endpointstest.MustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:       volume,
 		NodeID:         node,
 		Op:             "attach",
@@ -29,25 +30,25 @@ func (s *server) confirmAttach(volume, node string) {
 }
 
 func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n2")
 	put := s.AddVolume("v")
 	s.Claim("v", "a1", "n1")
-	s.confirmAttach("v", "n1")
+	confirmAttach(s, "v", "n1")
 	before, _ := codec.Encode(statecsi.Volume(s.Store.Read(), "default", "v"))
 
 	for name, answer := range map[string]any{
 		"register": put,
-		"get":      must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}),
-		"list":     must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{}),
-		"claims":   must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v"}),
-		"alloc":    must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a1"}),
-		"node":     must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}),
+		"get":      endpointstest.Must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}),
+		"list":     endpointstest.Must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{}),
+		"claims":   endpointstest.Must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v"}),
+		"alloc":    endpointstest.Must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a1"}),
+		"node":     endpointstest.Must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}),
 	} {
-		if carriesSecrets(t, answer) {
+		if endpointstest.CarriesSecrets(t, answer) {
 			t.Errorf("%s carries secrets", name)
 		}
 	}
@@ -55,23 +56,23 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 	if !slices.Equal(got.MountOptions.MountFlags, []string{"[REDACTED]"}) || got.MountOptions.FSType != "ext4" {
 		t.Errorf("got mount options %+v, want redacted flags and ext4", got.MountOptions)
 	}
-	mine := must(s, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+	mine := endpointstest.Must(s, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	})
 	if mine.Volume.Secrets["password"] != "hunter2" || mine.Attachment.PublishContext["device"] != "hunter2" ||
 		!mine.Ready || mine.Blocked != "" {
 		t.Errorf("the node of the claim got %+v, want the secrets", mine)
 	}
-	rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n2",
-		SecretID: secretOf("n2"),
+		SecretID: endpointstest.SecretOf("n2"),
 	})
-	rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 	})
@@ -82,11 +83,11 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 }
 
 func TestVolumePut_TakesEditedAnswer(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
 	got := s.GetVolume("v").CSIVolume
-	must(s, structs.CSIVolumeRegister, registerRequest(&got))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(&got))
 	row := statecsi.Volume(s.Store.Read(), "default", "v")
 	if row.Secrets["password"] != "hunter2" ||
 		!slices.Equal(row.MountOptions.MountFlags, []string{"password=hunter2"}) {
@@ -94,15 +95,17 @@ func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 			len(row.MountOptions.MountFlags))
 	}
 	got.ModifyIndex = 1
-	rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(&got))
+	endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(&got))
 }
 
 func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
-	s := newServer(t)
-	v := testVolume("v")
+	s := endpointstest.New(t)
+	v := endpointstest.Volume("v")
 	v.ExternalID = "ext-v"
-	register := registerRequest(v)
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
+	register := endpointstest.RegisterRequest(v)
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister,
+		register) // no node runs the plugin
 	n := s.AddNode("n1", "a")
 	n.Answer = func(_ string, req, _ any) error {
 		r := req.(*nodecalls.ClientCSIValidateRequest)
@@ -111,37 +114,39 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 		}
 		return structs.Errorf(structs.KindInvalid, "the volume has no such capability")
 	}
-	wantText(t, rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, register), "no such capability")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeRegister,
+		register), "no such capability")
 	if statecsi.Volume(s.Store.Read(), "default", "v") != nil {
 		t.Error("a volume that the plugin does not confirm was registered")
 	}
 	n.Answer = nil
-	must(s, structs.CSIVolumeRegister, register)
+	endpointstest.Must(s, structs.CSIVolumeRegister, register)
 }
 
 // The caller verifies that the volume exists, because the plugin alone knows. The same request may follow.
 func TestDuty_H4_AVolumeThatThePluginDoesNotFindIsNotRegistered(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	calls := 0
 	n := s.AddNode("n1", "a")
 	n.Answer = func(string, any, any) error {
 		calls++
 		return &structs.Error{Kind: structs.KindNotFound, Code: "NotFound", Text: "no volume ext-v"}
 	}
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.ExternalID = "ext-v"
-	err := rejected(s, structs.KindNotFound, structs.CSIVolumeRegister, registerRequest(v))
-	wantText(t, err, "no volume ext-v")
+	err := endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(v))
+	endpointstest.WantText(t, err, "no volume ext-v")
 	if calls != 1 || statecsi.Volume(s.Store.Read(), "default", "v") != nil {
 		t.Errorf("%d calls; the volume is registered: %t", calls,
 			statecsi.Volume(s.Store.Read(), "default", "v") != nil)
 	}
 	n.Answer = nil
-	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 }
 
 func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	asked := map[string]bool{}
 	for _, id := range []string{"n1", "n2", "n3"} {
 		s.AddNode(id, id).Answer = func(string, any, any) error {
@@ -159,7 +164,7 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 }
 
 func TestVolumePut_RejectsBadVolumes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	external := func(v *structs.CSIVolume) *structs.CSIVolume {
 		v.ExternalID = "x"
@@ -172,26 +177,26 @@ func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 	}{
 		"none": {structs.CSIVolumeRegister, nil, structs.KindInvalid},
 		"nil":  {structs.CSIVolumeRegister, []*structs.CSIVolume{nil}, structs.KindInvalid},
-		"no ID": {structs.CSIVolumeRegister, []*structs.CSIVolume{external(testVolume(""))},
+		"no ID": {structs.CSIVolumeRegister, []*structs.CSIVolume{external(endpointstest.Volume(""))},
 			structs.KindInvalid},
-		"twice": {structs.CSIVolumeRegister, []*structs.CSIVolume{external(testVolume("v")),
-			external(testVolume("v"))}, structs.KindInvalid},
-		"register without external ID": {structs.CSIVolumeRegister, []*structs.CSIVolume{testVolume("v")},
+		"twice": {structs.CSIVolumeRegister, []*structs.CSIVolume{external(endpointstest.Volume("v")),
+			external(endpointstest.Volume("v"))}, structs.KindInvalid},
+		"register without external ID": {structs.CSIVolumeRegister, []*structs.CSIVolume{endpointstest.Volume("v")},
 			structs.KindInvalid},
-		"create with external ID": {structs.CSIVolumeCreate, []*structs.CSIVolume{external(testVolume("v"))},
+		"create with external ID": {structs.CSIVolumeCreate, []*structs.CSIVolume{external(endpointstest.Volume("v"))},
 			structs.KindInvalid},
 		"create without plugin": {structs.CSIVolumeCreate,
 			[]*structs.CSIVolume{{
 				ID:                    "v",
 				PluginID:              "other",
-				RequestedCapabilities: testVolume("v").RequestedCapabilities,
+				RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
 			}}, structs.KindPrecondition},
 		"clone without the capability": {structs.CSIVolumeCreate,
 			[]*structs.CSIVolume{{
 				ID:                    "v",
 				PluginID:              "pl",
 				CloneID:               "w",
-				RequestedCapabilities: testVolume("v").RequestedCapabilities,
+				RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
 			}}, structs.KindPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +209,9 @@ func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 }
 
 // runLeader applies an outcome to every unsettled volume, in place of the leader loop.
-func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolumeOutcome) (stop func()) {
+func runLeader(
+	s *endpointstest.Server, outcome func(v *structs.CSIVolume) *structs.CSIVolumeOutcome,
+) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -238,20 +245,22 @@ func created(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 }
 
 func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	var names []string
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names = append(names, v.Name)
 		return created(v)
 	})
-	got := must(s, structs.CSIVolumeCreate, registerRequest(testVolume("my")))
+	got := endpointstest.Must(s, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(endpointstest.Volume("my")))
 	v := got.Volumes[0]
 	if v.State != structs.VolumeReady || v.ExternalID != "made-my" || v.Capacity != 1<<20 ||
-		got.Index < v.ModifyIndex || carriesSecrets(t, got) {
+		got.Index < v.ModifyIndex || endpointstest.CarriesSecrets(t, got) {
 		t.Errorf("got %+v", v)
 	}
-	again := must(s, structs.CSIVolumeCreate, registerRequest(testVolume("my")))
+	again := endpointstest.Must(s, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(endpointstest.Volume("my")))
 	if again.Volumes[0].Name != v.Name || again.Volumes[0].ExternalID != v.ExternalID {
 		t.Errorf("a repeated request returned %+v", again.Volumes[0])
 	}
@@ -259,27 +268,29 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 	if len(names) != 1 || !strings.HasPrefix(names[0], "my-") || len(names[0]) > 128 {
 		t.Errorf("CreateVolume was called with the names %q", names)
 	}
-	other := testVolume("my")
+	other := endpointstest.Volume("my")
 	other.Parameters = map[string]string{"size": "large"}
-	rejected(s, structs.KindConflict, structs.CSIVolumeCreate, registerRequest(other))
+	endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(other))
 }
 
 // A plugin returns the volume that it has of a name, whoever asked for that: the volume of another namespace.
 func TestVolumeCreate_TheNameOfAFileIsALabel(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "b"}})
+	endpointstest.Must(s, cluster.NamespaceApply,
+		&cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "b"}})
 	var names []string
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names = append(names, v.NameAtPlugin())
 		return created(v)
 	})
 	payroll := func(id, namespace, external string) *structs.CSIVolume {
-		v := testVolume(id)
+		v := endpointstest.Volume(id)
 		v.Namespace = namespace
 		v.Name = "payroll"
 		v.ExternalName = external
-		return must(s, structs.CSIVolumeCreate, registerRequest(v)).Volumes[0]
+		return endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v)).Volumes[0]
 	}
 	first := payroll("one", "b", "")
 	payroll("two", "default", "")
@@ -297,10 +308,10 @@ func TestVolumeCreate_TheNameOfAFileIsALabel(t *testing.T) {
 
 // A volume that could not be made keeps its name at the plugin: the plugin may have made it all the same.
 func TestVolumeCreate_KeepsTheNameAtThePlugin(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	var names []string
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names = append(names, v.NameAtPlugin())
 		if len(names) > 1 {
 			return created(v)
@@ -311,10 +322,10 @@ func TestVolumeCreate_KeepsTheNameAtThePlugin(t *testing.T) {
 			Err:   &structs.OperationError{Kind: structs.KindInvalid, Message: "no such size"},
 		}
 	})
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.Name = "payroll"
-	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
-	must(s, structs.CSIVolumeCreate, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 	stop()
 	if len(names) != 2 || names[0] != names[1] {
 		t.Errorf("the names at the plugin are %q", names)
@@ -322,10 +333,10 @@ func TestVolumeCreate_KeepsTheNameAtThePlugin(t *testing.T) {
 }
 
 func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	names := map[string]bool{}
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names[v.Name] = true
 		return created(v)
 	})
@@ -333,7 +344,7 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 	for range 16 {
 		go func() {
 			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate,
-				registerRequest(testVolume("v")))
+				endpointstest.RegisterRequest(endpointstest.Volume("v")))
 			answers <- err
 		}()
 	}
@@ -370,52 +381,53 @@ func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 }
 
 func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{
 			Op:    "create",
 			Final: true,
 			Err:   &structs.OperationError{Kind: structs.KindConflict, Message: "name taken"},
 		}
 	})
-	err := rejected(s, structs.KindConflict, structs.CSIVolumeCreate,
-		registerRequest(testVolume("v")))
+	err := endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(endpointstest.Volume("v")))
 	if !strings.Contains(err.Error(), "name taken") || !strings.Contains(err.Error(), `"v"`) {
 		t.Errorf("got %v", err)
 	}
 	stop()
 	first := statecsi.Volume(s.Store.Read(), "default", "v").Name
-	stop = s.runLeader(created)
+	stop = runLeader(s, created)
 	defer stop()
-	other := testVolume("v")
+	other := endpointstest.Volume("v")
 	other.Parameters = map[string]string{"other": "now"}
-	got := must(s, structs.CSIVolumeCreate, registerRequest(other))
+	got := endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(other))
 	if got.Volumes[0].Name != first || got.Volumes[0].Parameters["other"] != "now" {
 		t.Errorf("a request after the failure returned %+v", got.Volumes[0])
 	}
 }
 
 func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.VolumeTimeout = config.HoldTimeout
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.AddNode("n1", "a")
-	create := registerRequest(testVolume("v"))
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create)
-	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+	create := endpointstest.RegisterRequest(endpointstest.Volume("v"))
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create)
+	endpointstest.MustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:  "v",
 		Op:  "create",
 		Err: &structs.OperationError{Kind: structs.KindUnavailable, Message: "pool is full"},
 	})
-	wantText(t, rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create), "pool is full")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+		create), "pool is full")
 }
 
 func TestVolumeCreate_Expands(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	rejection := (*structs.OperationError)(nil)
-	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop := runLeader(s, func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		if v.State == structs.VolumeCreating {
 			return created(v)
 		}
@@ -427,35 +439,36 @@ func TestVolumeCreate_Expands(t *testing.T) {
 		}
 	})
 	defer stop()
-	v := testVolume("v")
-	must(s, structs.CSIVolumeCreate, registerRequest(v))
+	v := endpointstest.Volume("v")
+	endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 	v.RequestedCapacityMin = 2 << 20
-	got := must(s, structs.CSIVolumeCreate, registerRequest(v))
+	got := endpointstest.Must(s, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 	if got.Volumes[0].Capacity != 2<<20 || got.Volumes[0].ExpandPending {
 		t.Errorf("got %+v", got.Volumes[0])
 	}
 	rejection = &structs.OperationError{Kind: structs.KindInvalid, Message: "too large"}
 	v.RequestedCapacityMin = 4 << 20
-	err := rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
-	wantText(t, err, "too large")
+	err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(v))
+	endpointstest.WantText(t, err, "too large")
 }
 
 func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n1")
 	remove := &structs.CSIVolumeDeleteRequest{ID: "v"}
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove) // in use
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove) // in use
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}},
 	}
-	must(s, structs.CSIVolumeUnpublish, release)
-	must(s, structs.CSIVolumeUnpublish, release) // done already
-	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, release)
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, release) // done already
+	endpointstest.MustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID: "v",
 		NodeID:   "n1",
 		Op:       "detach",
@@ -465,30 +478,31 @@ func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 		Final: true,
 		Err:   &structs.OperationError{Kind: structs.KindPrecondition, Message: "it has snapshots"},
 	}
-	stop := s.runLeader(func(*structs.CSIVolume) *structs.CSIVolumeOutcome { return answer })
-	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove), "snapshots")
+	stop := runLeader(s, func(*structs.CSIVolume) *structs.CSIVolumeOutcome { return answer })
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
+		remove), "snapshots")
 	stop()
-	stop = s.runLeader(func(*structs.CSIVolume) *structs.CSIVolumeOutcome {
+	stop = runLeader(s, func(*structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{Op: "delete"}
 	})
 	defer stop()
-	must(s, structs.CSIVolumeDelete, remove)
-	rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})
-	rejected(s, structs.KindNotFound, structs.CSIVolumeDelete, remove)
+	endpointstest.Must(s, structs.CSIVolumeDelete, remove)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.CSIVolumeDelete, remove)
 }
 
 func TestVolumePut_RejectsRedactedFlags(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	v := testVolume("v")
+	v := endpointstest.Volume("v")
 	v.MountOptions.MountFlags = []string{"[REDACTED]"}
-	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, endpointstest.RegisterRequest(v))
 	v.ExternalID = "x"
-	rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, endpointstest.RegisterRequest(v))
 }
 
 func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	half := &structs.CSIPluginInstance{
 		Kind:   structs.CSIKindNode,
 		NodeID: "n1",
@@ -498,7 +512,7 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 			NodeInfo: &structs.CSINodeInfo{ID: "x"},
 		},
 	}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID:       "n1",
 			SecretID: "s",
@@ -506,13 +520,14 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 		},
 		CSI: []*structs.CSIPluginInstance{half},
 	})
-	create := registerRequest(testVolume("new"))
-	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create), "has no controller")
+	create := endpointstest.RegisterRequest(endpointstest.Volume("new"))
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+		create), "has no controller")
 	s.AddVolume("v") // there is no controller to validate it
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
 		&structs.CSIVolumeDeleteRequest{ID: "v"})
-	wantText(t, err, "deregister it")
-	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+	endpointstest.WantText(t, err, "deregister it")
+	endpointstest.Must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 
 	noCapabilities := &structs.CSIPluginInstance{
 		Kind:   structs.CSIKindController,
@@ -524,7 +539,7 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 			ControllerInfo:           &structs.CSIControllerInfo{},
 		},
 	}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
 		CSI: []*structs.CSIPluginInstance{noCapabilities},
 		Node: &structs.Node{
 			ID:       "n2",
@@ -533,23 +548,27 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 			Status:   structs.NodeReady,
 		},
 	})
-	s.Nodes.Bind("n2", &fakeNode{Ended: make(chan struct{})})
+	s.Nodes.Bind("n2", &endpointstest.FakeNode{Ended: make(chan struct{})})
 	v := s.AddVolume("v")
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeExternal,
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
+		&structs.CSIVolumeDeleteRequest{ID: "v"})
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	v.RequestedCapacityMin = 1 << 30
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(v))
 }
 
 func TestVolumeRegister_RejectsVolumeInCreation(t *testing.T) {
-	config := quickSettings()
+	config := endpointstest.QuickSettings()
 	config.VolumeTimeout = config.HoldTimeout
-	s := newServer(t, config)
+	s := endpointstest.New(t, config)
 	s.AddNode("n1", "a")
-	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
-	v := testVolume("v")
+	endpointstest.Rejected(s, structs.KindTimeout, structs.CSIVolumeCreate,
+		endpointstest.RegisterRequest(endpointstest.Volume("v")))
+	v := endpointstest.Volume("v")
 	v.ExternalID = "x"
-	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(v))
 }

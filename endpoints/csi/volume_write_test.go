@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -16,32 +17,33 @@ import (
 
 // existingVolume is a volume that is at its plugin already.
 func existingVolume(id string) *structs.CSIVolume {
-	v := testVolume(id)
+	v := endpointstest.Volume(id)
 	v.ExternalID = "at-" + id
 	return v
 }
 
-func register(s *server, volumes ...*structs.CSIVolume) error {
+func register(s *endpointstest.Server, volumes ...*structs.CSIVolume) error {
 	_, err := rpc.Call(s.T.Context(), s.RPC, structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	return err
 }
 
 func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	var volumes []*structs.CSIVolume
 	for n := range structs.MaxVolumePuts + 1 {
 		volumes = append(volumes, existingVolume(fmt.Sprint("v", n)))
 	}
-	err := rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(volumes...))
-	wantText(t, err, "Volumes: 257 are given; expected 1 to 256")
-	must(s, structs.CSIVolumeRegister, registerRequest(volumes[1:]...))
+	err := endpointstest.Rejected(s, structs.KindInvalid, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(volumes...))
+	endpointstest.WantText(t, err, "Volumes: 257 are given; expected 1 to 256")
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(volumes[1:]...))
 }
 
 func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, core.DefaultSettings())
+		s, held := endpointstest.NewHolding(t, core.DefaultSettings())
 		const volumes, each = 20, 3
 		var all sync.WaitGroup
 		for n := range volumes * each {
@@ -64,7 +66,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := core.DefaultSettings()
 		c.TurnQueue = 2
-		s, held := newHolding(t, c)
+		s, held := endpointstest.NewHolding(t, c)
 		answers := make(chan error, 10)
 		for range 4 {
 			go func() { answers <- register(s, existingVolume("v")) }()
@@ -97,7 +99,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 // only one of them succeeds.
 func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, core.DefaultSettings())
+		s, held := endpointstest.NewHolding(t, core.DefaultSettings())
 		answers := make(chan error, 8)
 		for n := range cap(answers) {
 			v := existingVolume(fmt.Sprint("v", n))
@@ -125,19 +127,22 @@ func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 
 // Two names of one volume conflict. The error names the other one only to a caller of its namespace.
 func TestVolumePut_NamesNoVolumeOfAnotherNamespace(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	first := existingVolume("first")
-	must(s, structs.CSIVolumeRegister, registerRequest(first))
+	endpointstest.Must(s, structs.CSIVolumeRegister, endpointstest.RegisterRequest(first))
 	second := existingVolume("second")
 	second.ExternalID = first.ExternalID
-	err := rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(second))
-	wantText(t, err, `as volume "first"`)
+	err := endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(second))
+	endpointstest.WantText(t, err, `as volume "first"`)
 
 	second.Namespace = "team"
-	must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "team"}})
-	err = rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(second))
-	wantText(t, err, "as a volume of another namespace")
+	endpointstest.Must(s, cluster.NamespaceApply,
+		&cluster.NamespaceApplyRequest{Definition: &cluster.Namespace{Name: "team"}})
+	err = endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeRegister,
+		endpointstest.RegisterRequest(second))
+	endpointstest.WantText(t, err, "as a volume of another namespace")
 	if strings.Contains(err.Error(), `"first"`) || strings.Contains(err.Error(), `"default"`) {
 		t.Errorf("the error names a volume of another namespace: %v", err)
 	}

@@ -71,6 +71,13 @@ func New(t testing.TB, config ...core.Settings) *Server {
 	return s
 }
 
+// In returns the server for a subtest.
+func (s *Server) In(t testing.TB) *Server {
+	sub := *s
+	sub.T = t
+	return &sub
+}
+
 // CallContext returns the context of a request: over the operator socket, or over a port.
 func (s *Server) CallContext() context.Context {
 	if s.OverSocket {

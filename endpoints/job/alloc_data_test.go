@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/job"
 	"berth/fsm"
 	"berth/rpc"
@@ -14,7 +15,7 @@ import (
 )
 
 func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	from := s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a", "n1")
@@ -38,10 +39,11 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 			After:     "alloc/data/w",
 			Offset:    7,
 			NodeID:    node,
-			SecretID:  secretOf(node),
+			SecretID:  endpointstest.SecretOf(node),
 		}
 	}
-	rejected(s, structs.KindUnavailable, nodecalls.AllocData, req("a", "b", "n2")) // it has not ended
+	endpointstest.Rejected(s, structs.KindUnavailable, nodecalls.AllocData,
+		req("a", "b", "n2")) // it has not ended
 	s.EndAlloc("a", "n1")
 	for name, r := range map[string]*nodecalls.AllocDataRequest{
 		"of another node":         req("a", "b", "n1"),
@@ -51,9 +53,9 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 		"without a node's secret": {AllocID: "a", Successor: "b", NodeID: "n2"},
 	} {
 		t.Log(name)
-		rejected(s, structs.KindDenied, nodecalls.AllocData, r)
+		endpointstest.Rejected(s, structs.KindDenied, nodecalls.AllocData, r)
 	}
-	rejected(s, structs.KindPrecondition, nodecalls.AllocData, req("gone", "b", "n2"))
+	endpointstest.Rejected(s, structs.KindPrecondition, nodecalls.AllocData, req("gone", "b", "n2"))
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
@@ -65,7 +67,7 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
 		t.Fatalf("beside all other pages: got %v, the node was called %d times", err, len(asked))
 	}
-	resp := must(s, nodecalls.AllocData, req("a", "b", "n2"))
+	resp := endpointstest.Must(s, nodecalls.AllocData, req("a", "b", "n2"))
 	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {
 		t.Errorf("got %+v", resp)
 	}
@@ -77,16 +79,16 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 
 // The node of one allocation gets the data of no other place of its group.
 func TestAllocData_IsOfAPredecessor(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	from := s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a", "n1", func(g *structs.TaskGroup) { g.Count = 2 })
 	s.Replace("a", "b", "n1")
 	s.Replace("b", "c", "n2")
 	job := state.JobOf(s.Store.Read(), state.Alloc(s.Store.Read(), "a"))
-	e := evalOf(job, structs.TriggerJobRegister, 1)
+	e := endpointstest.EvalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: job.JobModifyIndex,
 		Place: []*structs.Allocation{{
@@ -113,7 +115,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 			AllocID:   pair[0],
 			Successor: pair[1],
 			NodeID:    "n2",
-			SecretID:  secretOf("n2"),
+			SecretID:  endpointstest.SecretOf("n2"),
 		})
 		if structs.KindOf(err) != kind {
 			t.Errorf("the data of %s for %s: %v; expected %q", pair[0], pair[1], err, kind)
@@ -121,17 +123,17 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 	}
 
 	s.EndAlloc("c", "n2")
-	rejected(s, structs.KindDenied, nodecalls.AllocData, &nodecalls.AllocDataRequest{
+	endpointstest.Rejected(s, structs.KindDenied, nodecalls.AllocData, &nodecalls.AllocDataRequest{
 		AllocID:   "b",
 		Successor: "c", // which has ended
 		NodeID:    "n2",
-		SecretID:  secretOf("n2"),
+		SecretID:  endpointstest.SecretOf("n2"),
 	})
 }
 
 // A node that waits for data must learn that it cannot come, because it may not read the other node.
 func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	from := s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a", "n1")
@@ -141,20 +143,21 @@ func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
 		AllocID:   "a",
 		Successor: "b",
 		NodeID:    "n2",
-		SecretID:  secretOf("n2"),
+		SecretID:  endpointstest.SecretOf("n2"),
 	}
 	for _, kind := range []structs.Kind{structs.KindUnavailable, structs.KindTimeout} {
 		from.Answer = func(string, any, any) error { return structs.Errorf(kind, "no answer") }
-		rejected(s, kind, nodecalls.AllocData, req)
+		endpointstest.Rejected(s, kind, nodecalls.AllocData, req)
 	}
 	s.SetNodeDown("n1")
-	wantText(t, rejected(s, structs.KindPrecondition, nodecalls.AllocData, req), "it is down")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, nodecalls.AllocData,
+		req), "it is down")
 	from.Answer = func(string, any, any) error { return structs.Internalf("input/output error") }
-	rejected(s, structs.KindInternal, nodecalls.AllocData, req)
+	endpointstest.Rejected(s, structs.KindInternal, nodecalls.AllocData, req)
 }
 
 func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a", "n1")
@@ -162,11 +165,13 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	g := *job.TaskGroups[0]
 	g.EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
 	job.TaskGroups = []*structs.TaskGroup{&g}
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
+	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
 	s.ReplaceAs("a", "b", "n2", state.Job(s.Store.Read(), "default", job.ID).Version)
 	s.EndAlloc("a", "n1")
-	req := &nodecalls.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
-	if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
+	req := &nodecalls.AllocDataWaitsRequest{
+		AllocIDs: []string{"a"}, NodeID: "n1", SecretID: endpointstest.SecretOf("n1"),
+	}
+	if got := endpointstest.Must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
 		t.Errorf("got %v", got)
 	}
 
@@ -175,19 +180,19 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	for after, want := range map[time.Duration]int{time.Hour: 1, time.Hour + 1: 0} {
 		s.Clock = ended.Add(after)
 		req.Keep = time.Hour
-		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != want {
+		if got := endpointstest.Must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != want {
 			t.Errorf("%s after the end: got %v, want %d", after, got, want)
 		}
 		req.Keep = 0 // the node gives up nothing because of its age
-		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 {
+		if got := endpointstest.Must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 {
 			t.Errorf("%s after the end, without a bound: got %v", after, got)
 		}
 	}
 	req.SecretID = "?"
-	rejected(s, structs.KindDenied, nodecalls.AllocDataWaits, req)
-	rejected(s, structs.KindInvalid, nodecalls.AllocDataWaits, &nodecalls.AllocDataWaitsRequest{
+	endpointstest.Rejected(s, structs.KindDenied, nodecalls.AllocDataWaits, req)
+	endpointstest.Rejected(s, structs.KindInvalid, nodecalls.AllocDataWaits, &nodecalls.AllocDataWaitsRequest{
 		AllocIDs: make([]string, structs.MaxAllocIDs+1),
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	})
 }

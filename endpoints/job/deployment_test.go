@@ -3,17 +3,18 @@ package job_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
 
 // addDeployment registers a job whose newest version has a deployment that awaits the promotion of a canary.
-func (s *server) addDeployment(job, id string) {
+func addDeployment(s *endpointstest.Server, job, id string) {
 	s.T.Helper()
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(job)})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job(job)})
 	j := state.Job(s.Store.Read(), structs.DefaultNamespace, job)
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
 		Deployment: &structs.Deployment{
@@ -28,7 +29,7 @@ func (s *server) addDeployment(job, id string) {
 	})
 }
 
-func (s *server) wantDeployment(id, status string) {
+func wantDeployment(s *endpointstest.Server, id, status string) {
 	s.T.Helper()
 	if d := state.Deployment(s.Store.Read(), id); d.Status != status {
 		s.T.Fatalf("deployment %s is %s, want %s", id, d.Status, status)
@@ -36,20 +37,20 @@ func (s *server) wantDeployment(id, status string) {
 }
 
 func TestDeployment_Writes(t *testing.T) {
-	s := newServer(t)
-	s.addDeployment("j", "d")
+	s := endpointstest.New(t)
+	addDeployment(s, "j", "d")
 	pause := &structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}
-	got := must(s, structs.DeploymentPause, pause)
-	s.wantDeployment("d", structs.DeploymentPaused)
+	got := endpointstest.Must(s, structs.DeploymentPause, pause)
+	wantDeployment(s, "d", structs.DeploymentPaused)
 	e := state.Eval(s.Store.Read(), got.EvalID)
 	if e == nil || e.JobID != "j" || e.TriggeredBy != structs.TriggerDeployment || got.EvalCreateIndex == 0 ||
 		got.DeploymentModifyIndex != state.Deployment(s.Store.Read(), "d").ModifyIndex {
 		t.Errorf("the answer %+v, its evaluation %+v", got, e)
 	}
-	must(s, structs.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d"})
-	s.wantDeployment("d", structs.DeploymentRunning)
-	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
-	s.wantDeployment("d", structs.DeploymentFailed)
+	endpointstest.Must(s, structs.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d"})
+	wantDeployment(s, "d", structs.DeploymentRunning)
+	endpointstest.Must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
+	wantDeployment(s, "d", structs.DeploymentFailed)
 	if d := state.Deployment(s.Store.Read(), "d"); d.StatusDescription != structs.DeploymentFailedByUser {
 		t.Errorf("it failed: %s", d.StatusDescription)
 	}
@@ -59,54 +60,57 @@ func TestDeployment_Writes(t *testing.T) {
 func TestDeployment_RejectsWrites(t *testing.T) {
 	promote := &structs.DeploymentPromoteRequest{DeploymentID: "d", All: true}
 	unhealthy := &structs.DeploymentHealthRequest{DeploymentID: "d", UnhealthyAllocationIDs: []string{"a"}}
-	s := newServer(t)
-	s.addDeployment("j", "d")
-	wantText(t, rejected(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+	s := endpointstest.New(t)
+	addDeployment(s, "j", "d")
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentPromote,
+		promote),
 		`group "g" has 0 of 1 healthy canaries`)
-	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentPromote,
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.DeploymentPromote,
 		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: []string{"x"}}), `no group "x"`)
-	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentPromote,
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.DeploymentPromote,
 		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: make([]string, structs.MaxGroups+1)}), "at most")
-	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentSetHealth, unhealthy), `no allocation "a"`)
-	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentSetHealth,
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.DeploymentSetHealth,
+		unhealthy), `no allocation "a"`)
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.DeploymentSetHealth,
 		&structs.DeploymentHealthRequest{DeploymentID: "d"}), "names 0 allocations")
 	unblock := &structs.DeploymentFailRequest{DeploymentID: "d"}
-	if got := must(s, structs.DeploymentUnblock, unblock); got.EvalID != "" || got.DeploymentModifyIndex == 0 {
+	if got := endpointstest.Must(s, structs.DeploymentUnblock,
+		unblock); got.EvalID != "" || got.DeploymentModifyIndex == 0 {
 		t.Errorf("unblocked: %+v", got)
 	}
 
 	fail := &structs.DeploymentFailRequest{DeploymentID: "d"}
-	must(s, structs.DeploymentFail, fail)
+	endpointstest.Must(s, structs.DeploymentFail, fail)
 	for _, err := range []error{
-		rejected(s, structs.KindPrecondition, structs.DeploymentFail, fail),
-		rejected(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
-		rejected(s, structs.KindPrecondition, structs.DeploymentUnblock, unblock),
-		rejected(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
-		rejected(s, structs.KindPrecondition, structs.DeploymentPause,
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentFail, fail),
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentUnblock, unblock),
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.DeploymentPause,
 			&structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}),
 	} {
-		wantText(t, err, `deployment "d" has ended: it is failed`)
+		endpointstest.WantText(t, err, `deployment "d" has ended: it is failed`)
 	}
 	for _, err := range []error{
-		rejected(s, structs.KindNotFound, structs.DeploymentFail,
+		endpointstest.Rejected(s, structs.KindNotFound, structs.DeploymentFail,
 			&structs.DeploymentFailRequest{DeploymentID: "x"}),
-		rejected(s, structs.KindNotFound, structs.DeploymentUnblock,
+		endpointstest.Rejected(s, structs.KindNotFound, structs.DeploymentUnblock,
 			&structs.DeploymentFailRequest{DeploymentID: "x"}),
-		rejected(s, structs.KindNotFound, structs.DeploymentPause,
+		endpointstest.Rejected(s, structs.KindNotFound, structs.DeploymentPause,
 			&structs.DeploymentPauseRequest{DeploymentID: "x"}),
-		rejected(s, structs.KindNotFound, structs.DeploymentPromote,
+		endpointstest.Rejected(s, structs.KindNotFound, structs.DeploymentPromote,
 			&structs.DeploymentPromoteRequest{DeploymentID: "x", All: true}),
 	} {
-		wantText(t, err, `there is no deployment "x"`)
+		endpointstest.WantText(t, err, `there is no deployment "x"`)
 	}
 }
 
 // A promotion without canaries that wait for it evaluates the job, and nothing else.
 func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
-	s := newServer(t)
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("j")})
+	s := endpointstest.New(t)
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job("j")})
 	j := state.Job(s.Store.Read(), structs.DefaultNamespace, "j")
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "eval", JobID: "j", Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
 		Deployment: &structs.Deployment{
@@ -123,7 +127,7 @@ func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
 		{DeploymentID: "d", All: true},
 		{DeploymentID: "d", Groups: []string{"g"}},
 	} {
-		got := must(s, structs.DeploymentPromote, req)
+		got := endpointstest.Must(s, structs.DeploymentPromote, req)
 		if e := state.Eval(s.Store.Read(), got.EvalID); e == nil || e.JobID != "j" || got.Index == 0 {
 			t.Errorf("the answer %+v, its evaluation %+v", got, e)
 		}
@@ -135,22 +139,25 @@ func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
 
 // A job that does not exist has no deployments, and is as good as stopped.
 func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	req := &structs.JobGetRequest{JobID: "x"}
-	if got := must(s, structs.JobDeployments, req); got.Deployments == nil || len(got.Deployments) > 0 {
+	if got := endpointstest.Must(s, structs.JobDeployments,
+		req); got.Deployments == nil || len(got.Deployments) > 0 {
 		t.Errorf("deployments %#v, want an empty list", got.Deployments)
 	}
-	if got := must(s, structs.JobLatestDeployment, req); got.Deployment != nil {
+	if got := endpointstest.Must(s, structs.JobLatestDeployment, req); got.Deployment != nil {
 		t.Errorf("deployment %+v", got.Deployment)
 	}
 	index := s.Store.Index()
-	if got := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}); got.EvalID != "" {
+	if got := endpointstest.Must(s, structs.JobDeregister,
+		&structs.JobDeregisterRequest{JobID: "x"}); got.EvalID != "" {
 		t.Errorf("stopped: %+v", got)
 	}
 	if s.Store.Index() != index {
 		t.Error("the stop of no job has changed the state")
 	}
-	rejected(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
 	s.Raft.Verify = structs.Unavailablef("another server leads") // and may know the job
-	rejected(s, structs.KindUnavailable, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"})
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.JobDeregister,
+		&structs.JobDeregisterRequest{JobID: "x"})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/job"
 	"berth/fsm"
 	"berth/state"
@@ -12,9 +13,9 @@ import (
 )
 
 // evalFixture is a server with an evaluation of each status. The allocation a names e-placed.
-func evalFixture(t *testing.T) *server {
+func evalFixture(t *testing.T) *endpointstest.Server {
 	t.Helper()
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n", "z")
 	s.AddAlloc("a", "n")
 	for _, e := range []*structs.Evaluation{
@@ -26,13 +27,13 @@ func evalFixture(t *testing.T) *server {
 		{ID: "e-pending", Status: structs.EvalPending},
 	} {
 		e.JobID = "job-of-" + e.ID
-		mustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
+		endpointstest.MustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
 	}
 	return s
 }
 
 // placedEval returns the evaluation that the allocation a names.
-func placedEval(t *testing.T, s *server) string {
+func placedEval(t *testing.T, s *endpointstest.Server) string {
 	t.Helper()
 	id := state.Alloc(s.Store.Read(), "a").EvalID
 	if e := state.Eval(s.Store.Read(), id); e == nil || !e.Placed {
@@ -53,14 +54,14 @@ func TestEvalCount_CountsThoseThatListShows(t *testing.T) {
 		{JobID: "job-of-e-failed"},
 		{Status: structs.EvalFailed},
 	} {
-		list := must(s, structs.EvalList, &req)
-		count := must(s, structs.EvalCount, &req)
+		list := endpointstest.Must(s, structs.EvalList, &req)
+		count := endpointstest.Must(s, structs.EvalCount, &req)
 		if count.Count != len(list.Evaluations) || count.Index == 0 {
 			t.Errorf("%+v: counted %d at %d, listed %d", req, count.Count, count.Index, len(list.Evaluations))
 		}
 	}
 	bad := &structs.EvalListRequest{QueryOptions: structs.QueryOptions{Filter: "Status =="}}
-	rejected(s, structs.KindInvalid, structs.EvalCount, bad)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.EvalCount, bad)
 }
 
 func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
@@ -73,20 +74,20 @@ func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
 		"e-complete," + placed: structs.KindConflict,
 	} {
 		req := &structs.EvalDeleteRequest{EvalIDs: strings.Split(ids, ",")}
-		err := rejected(s, kind, structs.EvalDelete, req)
+		err := endpointstest.Rejected(s, kind, structs.EvalDelete, req)
 		left := state.Eval(s.Store.Read(), "e-complete")
 		if !strings.Contains(err.Error(), "nothing was deleted") || left == nil {
 			t.Errorf("%s: %v", ids, err)
 		}
 	}
 	both := &structs.EvalDeleteRequest{EvalIDs: []string{"e-complete"}, Filter: `Status == "failed"`}
-	rejected(s, structs.KindInvalid, structs.EvalDelete, both)
-	rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.EvalDelete, both)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{})
 	many := make([]string, structs.MaxEvalIDs+1)
-	rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: many})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: many})
 
 	ids := []string{"e-complete", "e-failed", "e-complete"}
-	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: ids})
+	resp := endpointstest.Must(s, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: ids})
 	if resp.Count != 2 || resp.Index == 0 ||
 		state.Eval(s.Store.Read(), "e-complete") != nil || state.Eval(s.Store.Read(), "e-failed") != nil {
 		t.Errorf("deleted %+v", resp)
@@ -97,7 +98,7 @@ func TestEvalDelete_ByFilterPassesOverTheOthers(t *testing.T) {
 	s := evalFixture(t)
 	placed := placedEval(t, s)
 	req := &structs.EvalDeleteRequest{Filter: `Status != "canceled"`}
-	if resp := must(s, structs.EvalDelete, req); resp.Count != 2 {
+	if resp := endpointstest.Must(s, structs.EvalDelete, req); resp.Count != 2 {
 		t.Errorf("deleted %d evaluations, want 2", resp.Count)
 	}
 	for id, there := range map[string]bool{
@@ -114,12 +115,12 @@ func TestEvalDelete_ByFilterPassesOverTheOthers(t *testing.T) {
 		}
 	}
 	req = &structs.EvalDeleteRequest{Filter: "Status == 7 and"}
-	rejected(s, structs.KindInvalid, structs.EvalDelete, req)
+	endpointstest.Rejected(s, structs.KindInvalid, structs.EvalDelete, req)
 }
 
 // TestEvalDelete_DeletesManyInSeveralEntries deletes more evaluations than one log entry holds.
 func TestEvalDelete_DeletesManyInSeveralEntries(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	var evals []*structs.Evaluation
 	for i := range 2*job.DeleteBatch + 1 {
 		evals = append(evals, &structs.Evaluation{
@@ -128,13 +129,13 @@ func TestEvalDelete_DeletesManyInSeveralEntries(t *testing.T) {
 			Status: structs.EvalFailed,
 		})
 	}
-	mustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: evals})
+	endpointstest.MustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: evals})
 	before := s.Raft.Len()
-	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{Filter: `JobID == "j"`})
+	resp := endpointstest.Must(s, structs.EvalDelete, &structs.EvalDeleteRequest{Filter: `JobID == "j"`})
 	if resp.Count != len(evals) || s.Raft.Len()-before != 3 {
 		t.Errorf("deleted %d in %d entries", resp.Count, s.Raft.Len()-before)
 	}
-	if n := must(s, structs.EvalCount, &structs.EvalListRequest{}).Count; n != 0 {
+	if n := endpointstest.Must(s, structs.EvalCount, &structs.EvalListRequest{}).Count; n != 0 {
 		t.Errorf("%d evaluations are left", n)
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/state"
 	"berth/structs"
 )
 
 // edgeJob has two gateways with a configuration entry and one without.
 func edgeJob(id string) *structs.Job {
-	j := testJob(id)
+	j := endpointstest.Job(id)
 	g := j.TaskGroups[0]
 	g.Networks = []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}}
 	for name, gateway := range map[string]*structs.Gateway{
@@ -35,19 +36,19 @@ func edgeJob(id string) *structs.Job {
 }
 
 func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	request := &structs.JobRegisterRequest{Job: edgeJob("edge")}
-	rejected(s, structs.KindPrecondition, structs.JobRegister, request)
-	f := &fakeConsul{Broken: structs.Unavailablef("away")}
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRegister, request)
+	f := &endpointstest.FakeConsul{Broken: structs.Unavailablef("away")}
 	s.Consul = f
-	rejected(s, structs.KindUnavailable, structs.JobRegister, request)
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.JobRegister, request)
 	if state.Job(s.Store.Read(), structs.DefaultNamespace, "edge") != nil {
 		t.Error("a job is registered whose gateways have no entries")
 	}
 	f.Broken = nil
 	f.Entries = nil
 	s.Raft.Fail(structs.NotServedf("this server does not lead any more"))
-	err := rejected(s, structs.KindUnavailable, structs.JobRegister, request)
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.JobRegister, request)
 	s.Raft.Fail(nil)
 	if !structs.IsNotServed(err) || len(f.Entries) != 2 {
 		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.Entries)
@@ -56,18 +57,18 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	late := *request
 	late.EnforceIndex = true
 	late.JobModifyIndex = 7
-	rejected(s, structs.KindConflict, structs.JobRegister, &late)
+	endpointstest.Rejected(s, structs.KindConflict, structs.JobRegister, &late)
 	if len(f.Entries) != 0 {
 		t.Errorf("a rejected registration has written %q", f.Entries)
 	}
-	must(s, structs.JobRegister, request)
+	endpointstest.Must(s, structs.JobRegister, request)
 	request.Job.Priority = 60
-	must(s, structs.JobRegister, request)
-	rejected(s, structs.KindConflict, structs.JobRevert, &structs.JobRevertRequest{
+	endpointstest.Must(s, structs.JobRegister, request)
+	endpointstest.Rejected(s, structs.KindConflict, structs.JobRevert, &structs.JobRevertRequest{
 		JobID:               "edge",
 		EnforcePriorVersion: new(uint64(9)),
 	})
-	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "edge"})
+	endpointstest.Must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "edge"})
 	slices.Sort(f.Entries)
 	if !slices.Equal(f.Entries, []string{"in", "in", "in", "out", "out", "out"}) {
 		t.Errorf("written: %q", f.Entries)

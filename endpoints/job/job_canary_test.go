@@ -3,6 +3,7 @@ package job_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/defaults"
@@ -10,7 +11,7 @@ import (
 
 // canaryJob is the job web, whose allocations use the volume v in a mode.
 func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
-	j := testJob("web")
+	j := endpointstest.Job("web")
 	update := structs.DefaultUpdateStrategy()
 	update.Canary = canaries
 	g := j.TaskGroups[0]
@@ -22,12 +23,12 @@ func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
 }
 
 // runJob places an allocation of the newest version of the job web.
-func (s *server) runJob() {
+func runJob(s *endpointstest.Server) {
 	s.T.Helper()
-	j := s.job("web")
-	e := evalOf(j, structs.TriggerJobRegister, 1)
+	j := jobRow(s, "web")
+	e := endpointstest.EvalOf(j, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: j.JobModifyIndex,
 		Place: []*structs.Allocation{{
@@ -61,27 +62,29 @@ func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 			structs.CSIMultiNodeMultipleWriter, structs.CSIMultiNodeReader, structs.KindPrecondition, other},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			s.AddNode("n1", "")
 			// Two registrations at once may both pass the check, so the log may have such a version.
 			job := canaryJob(c.canary, 1)
-			mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-			must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: canaryJob(c.running, 0)})
-			s.runJob()
-			wantText(t, rejected(s, c.kind, structs.JobRegister, &structs.JobRegisterRequest{Job: job}), c.why)
-			wantText(t, rejected(s, c.kind, structs.JobPlan, &structs.JobPlanRequest{Job: job}), c.why)
-			wantText(t, rejected(s, structs.KindPrecondition, structs.JobRevert,
+			endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+			endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: canaryJob(c.running, 0)})
+			runJob(s)
+			endpointstest.WantText(t, endpointstest.Rejected(s, c.kind, structs.JobRegister,
+				&structs.JobRegisterRequest{Job: job}), c.why)
+			endpointstest.WantText(t, endpointstest.Rejected(s, c.kind, structs.JobPlan,
+				&structs.JobPlanRequest{Job: job}), c.why)
+			endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRevert,
 				&structs.JobRevertRequest{JobID: "web"}), other)
-			if version := s.job("web").Version; version != 1 {
+			if version := jobRow(s, "web").Version; version != 1 {
 				t.Errorf("a rejected job is at version %d", version)
 			}
-			mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-			wantText(t, rejected(s, c.kind, structs.JobScale, &structs.JobScaleRequest{
+			endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+			endpointstest.WantText(t, endpointstest.Rejected(s, c.kind, structs.JobScale, &structs.JobScaleRequest{
 				JobID: "web",
 				Group: "g",
 				Count: new(int64(2)),
 			}), c.why)
-			if version := s.job("web").Version; version != 2 {
+			if version := jobRow(s, "web").Version; version != 2 {
 				t.Errorf("a rejected job is at version %d", version)
 			}
 		})
@@ -90,16 +93,16 @@ func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 
 // A version whose canaries can have their volumes is accepted.
 func TestJobRevert_AcceptsCanariesThatCanGetTheirVolumes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "")
 	for _, canaries := range []int{1, 0} {
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{
 			Job: canaryJob(structs.CSIMultiNodeReader, canaries),
 		})
 	}
-	s.runJob()
-	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
-	if j := s.job("web"); j.Version != 2 || j.TaskGroups[0].Update.Canary != 1 {
+	runJob(s)
+	endpointstest.Must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
+	if j := jobRow(s, "web"); j.Version != 2 || j.TaskGroups[0].Update.Canary != 1 {
 		t.Errorf("version %d has %+v", j.Version, j.TaskGroups[0].Update)
 	}
 }

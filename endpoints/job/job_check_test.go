@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
 
 // addDrivers makes a node report drivers, healthy if the value is true.
-func (s *server) addDrivers(id string, healthy map[string]bool) {
+func addDrivers(s *endpointstest.Server, id string, healthy map[string]bool) {
 	s.T.Helper()
 	node := &structs.Node{
 		ID:       id,
-		SecretID: secretOf(id),
+		SecretID: endpointstest.SecretOf(id),
 		Name:     "name-" + id,
 		Status:   structs.NodeReady,
 		Drivers:  map[string]*structs.DriverInfo{},
@@ -28,14 +29,14 @@ func (s *server) addDrivers(id string, healthy map[string]bool) {
 	for name, ok := range healthy {
 		node.Drivers[name] = &structs.DriverInfo{Detected: ok, Healthy: ok}
 	}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 }
 
 // rejectKeys makes the node accept only configs with the key "image".
-func rejectKeys(n *fakeNode, err error) { rejectKeysOf(n, err, true) }
+func rejectKeys(n *endpointstest.FakeNode, err error) { rejectKeysOf(n, err, true) }
 
 // rejectKeysOf is rejectKeys of a node that does or does not leave values with references open.
-func rejectKeysOf(n *fakeNode, err error, leavesReferences bool) {
+func rejectKeysOf(n *endpointstest.FakeNode, err error, leavesReferences bool) {
 	n.Answer = func(method string, req, resp any) error {
 		if method != nodecalls.ClientDriverValidate.Name {
 			return errors.New("unexpected call of " + method)
@@ -100,13 +101,14 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 		}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := endpointstest.New(t)
 			if c.drivers != nil {
 				n := s.AddNode("n1", "a")
 				rejectKeys(n, c.answer)
-				s.addDrivers("n1", c.drivers)
+				addDrivers(s, "n1", c.drivers)
 			}
-			got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
+			got := endpointstest.Must(s, structs.JobValidate,
+				&structs.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
 			if strings.Join(got.ValidationErrors, "\n") != strings.Join(c.want, "\n") ||
 				got.Error != strings.Join(c.want, "\n") {
 				t.Errorf("got the faults %q\nwant %q", got.ValidationErrors, c.want)
@@ -117,12 +119,13 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 			}
 		})
 	}
-	rejected(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+	endpointstest.Rejected(endpointstest.New(t), structs.KindInvalid, structs.JobValidate,
+		&structs.JobValidateRequest{})
 }
 
 // TestJobRegister_WarnsOfMemoryThatNoNodeHas gives the memory of a task in KiB: the unit is MB.
 func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	job := func(memory int) *structs.Job {
 		return jobWithTasks(&structs.Task{
 			Name:      "t",
@@ -132,9 +135,9 @@ func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
 	}
 	check := func(memory int, want string) {
 		t.Helper()
-		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(memory)})
-		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(memory)})
-		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(memory)})
+		validated := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(memory)})
+		registered := endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(memory)})
+		planned := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(memory)})
 		for i, got := range []string{validated.Warnings, registered.Warnings, planned.Warnings} {
 			if has := strings.Contains(got, "memory is"); has != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("%d MB, %d: got %q, want %q", memory, i, got, want)
@@ -144,21 +147,21 @@ func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
 	check(1<<20, "")
 	check(3_200_000, `task "t": memory is 3200000 MB, and no node has more than 1048576 MB`)
 	rejectKeys(s.AddNode("n1", "a"), nil)
-	s.addDrivers("n1", map[string]bool{"exec": true})
+	addDrivers(s, "n1", map[string]bool{"exec": true})
 	check(4000, "")
 	check(4001, `job "j": group "g": task "t": memory is 4001 MB, and no node has more than 4000 MB`)
 }
 
 // TestJobRegister_WarnsOfADriverThatNoNodeHas registers and plans what a validation warns of.
 func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	const warning = `job "j": group "g": task "t": driver "vm" is on no node that is up; ` +
 		`the nodes that are up have: exec`
 	job := func() *structs.Job { return jobWithTasks(&structs.Task{Name: "t", Driver: "vm"}) }
 	warnings := func() []string {
-		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job()})
-		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job()})
-		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job()})
+		validated := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job()})
+		registered := endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job()})
+		planned := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job()})
 		return []string{validated.Warnings, registered.Warnings, planned.Warnings}
 	}
 	for _, w := range warnings()[1:] {
@@ -167,13 +170,13 @@ func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
 		}
 	}
 	rejectKeys(s.AddNode("n1", "a"), nil)
-	s.addDrivers("n1", map[string]bool{"exec": true})
+	addDrivers(s, "n1", map[string]bool{"exec": true})
 	for i, w := range warnings() {
 		if w != warning {
 			t.Errorf("%d: got %q, want %q", i, w, warning)
 		}
 	}
-	s.addDrivers("n1", map[string]bool{"exec": true, "vm": false})
+	addDrivers(s, "n1", map[string]bool{"exec": true, "vm": false})
 	for i, w := range warnings()[1:] {
 		if w != "" {
 			t.Errorf("%d: the driver is there: got %q", i, w)
@@ -185,10 +188,10 @@ func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
 func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
 	task := &structs.Task{Name: "t", Driver: "vm", Config: map[string]any{"imgae": "${node.class}"}}
 	for leavesReferences, want := range map[bool]int{true: 2, false: 0} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		rejectKeysOf(s.AddNode("n1", "a"), nil, leavesReferences)
-		s.addDrivers("n1", map[string]bool{"vm": true})
-		got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(task)})
+		addDrivers(s, "n1", map[string]bool{"vm": true})
+		got := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(task)})
 		if len(got.ValidationErrors) != want || got.DriverConfigValidated {
 			t.Errorf("a node that leaves references, %t: got %q, validated %t; want %d faults",
 				leavesReferences, got.ValidationErrors, got.DriverConfigValidated, want)
@@ -198,9 +201,9 @@ func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
 
 // A job that breaks a rule of its own is checked against the drivers all the same.
 func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	rejectKeys(s.AddNode("n1", "a"), nil)
-	s.addDrivers("n1", map[string]bool{"vm": true})
+	addDrivers(s, "n1", map[string]bool{"vm": true})
 	deep := any("x")
 	for range structs.MaxConfigNesting + 1 {
 		deep = []any{deep}
@@ -212,7 +215,7 @@ func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 	)
 	j.TaskGroups = append(j.TaskGroups, nil)
 	j.Priority = 500
-	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
+	got := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
 	want := []string{
 		`job "j": priority 500 must be between 1 and 100`,
 		`job "j": group "g": task 1 is null`,
@@ -234,9 +237,9 @@ func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 }
 
 func TestJobValidate_BoundsItsAnswer(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addDrivers("n1", map[string]bool{"vm": true})
+	addDrivers(s, "n1", map[string]bool{"vm": true})
 	j := jobWithTasks()
 	j.ID = strings.Repeat("j", 10_000)
 	j.Namespace = strings.Repeat("n", 10_000)
@@ -247,7 +250,7 @@ func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 		}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}
-	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
+	got := endpointstest.Must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
 	last := got.ValidationErrors[len(got.ValidationErrors)-1]
 	if len(got.ValidationErrors) != structs.MaxFaults+1 || !strings.HasPrefix(last, "and ") {
 		t.Errorf("%d lines, the last is %q", len(got.ValidationErrors), last)
@@ -261,12 +264,12 @@ func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 }
 
 func TestJobValidate_IgnoresNodesThatAreDown(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addDrivers("n1", map[string]bool{"vm": true})
+	addDrivers(s, "n1", map[string]bool{"vm": true})
 	s.SetNodeDown("n1")
 	req := &structs.JobValidateRequest{Job: jobWithTasks(&structs.Task{Name: "t", Driver: "vm"})}
-	got := must(s, structs.JobValidate, req)
+	got := endpointstest.Must(s, structs.JobValidate, req)
 	if got.Error != "" || !strings.Contains(got.Warnings, "no node is up") {
 		t.Errorf("got %q, a warning %q", got.Error, got.Warnings)
 	}

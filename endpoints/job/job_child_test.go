@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 // addJob registers a job of one group, changed by some functions.
-func (s *server) addJob(id string, change ...func(*structs.Job)) *structs.Job {
+func addJob(s *endpointstest.Server, id string, change ...func(*structs.Job)) *structs.Job {
 	s.T.Helper()
 	job := &structs.Job{
 		ID: id,
@@ -23,26 +24,26 @@ func (s *server) addJob(id string, change ...func(*structs.Job)) *structs.Job {
 	for _, f := range change {
 		f(job)
 	}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	return s.job(id)
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	return jobRow(s, id)
 }
 
-func (s *server) job(id string) *structs.Job {
+func jobRow(s *endpointstest.Server, id string) *structs.Job {
 	s.T.Helper()
-	return must(s, structs.JobGet, &structs.JobGetRequest{JobID: id}).Job
+	return endpointstest.Must(s, structs.JobGet, &structs.JobGetRequest{JobID: id}).Job
 }
 
-func (s *server) eval(id string) *structs.Evaluation {
+func evalRow(s *endpointstest.Server, id string) *structs.Evaluation {
 	s.T.Helper()
-	return must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: id}).Eval
+	return endpointstest.Must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: id}).Eval
 }
 
 // rejectJobs makes the servers reject new jobs and new versions, as an operator does.
-func (s *server) rejectJobs() {
+func rejectJobs(s *endpointstest.Server) {
 	s.T.Helper()
 	config := cluster.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
-	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
+	endpointstest.Must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 }
 
 // parameterized makes a job start children by dispatch.
@@ -65,27 +66,27 @@ func periodic(j *structs.Job) {
 	}
 }
 
-func stopped(s *server, id string) {
+func stopped(s *endpointstest.Server, id string) {
 	s.T.Helper()
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: id})
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: id})
 }
 
 func TestJobDispatch_StartsAChild(t *testing.T) {
-	s := newServer(t)
-	s.addJob("enc", parameterized)
-	got := must(s, structs.JobDispatch, &structs.JobDispatchRequest{
+	s := endpointstest.New(t)
+	addJob(s, "enc", parameterized)
+	got := endpointstest.Must(s, structs.JobDispatch, &structs.JobDispatchRequest{
 		JobID:            "enc",
 		Payload:          []byte("data"),
 		Meta:             map[string]string{"who": "me"},
 		IDPrefixTemplate: "night",
 		Priority:         70,
 	})
-	child := s.job(got.DispatchedJobID)
+	child := jobRow(s, got.DispatchedJobID)
 	if !strings.HasPrefix(child.ID, "enc/dispatch-night-") || child.ParentID != "enc" || !child.Dispatched ||
 		string(child.Payload) != "data" || child.Meta["who"] != "me" || child.Priority != 70 {
 		t.Errorf("the child is %+v", child)
 	}
-	e := s.eval(got.EvalID)
+	e := evalRow(s, got.EvalID)
 	if e.JobID != child.ID || e.Priority != 70 || e.TriggeredBy != structs.TriggerJobRegister ||
 		got.EvalCreateIndex != e.CreateIndex || got.JobCreateIndex != child.CreateIndex {
 		t.Errorf("evaluation %+v for the answer %+v", e, got)
@@ -93,36 +94,36 @@ func TestJobDispatch_StartsAChild(t *testing.T) {
 }
 
 func TestJobDispatch_StartsOneChildForAToken(t *testing.T) {
-	s := newServer(t)
-	s.addJob("enc", parameterized)
+	s := endpointstest.New(t)
+	addJob(s, "enc", parameterized)
 	req := &structs.JobDispatchRequest{
 		JobID:            "enc",
 		Meta:             map[string]string{"who": "me"},
 		IdempotencyToken: "once",
 	}
-	first := must(s, structs.JobDispatch, req)
-	again := must(s, structs.JobDispatch, req)
+	first := endpointstest.Must(s, structs.JobDispatch, req)
+	again := endpointstest.Must(s, structs.JobDispatch, req)
 	if again.DispatchedJobID != first.DispatchedJobID || again.EvalID != "" ||
 		again.JobCreateIndex != first.JobCreateIndex {
 		t.Errorf("got %+v, and before %+v", again, first)
 	}
 	req.IdempotencyToken = "twice"
-	other := must(s, structs.JobDispatch, req)
+	other := endpointstest.Must(s, structs.JobDispatch, req)
 	if other.DispatchedJobID == first.DispatchedJobID || other.EvalID == "" {
 		t.Errorf("another token: got %+v", other)
 	}
 }
 
 func TestJobDispatch_Rejects(t *testing.T) {
-	s := newServer(t)
-	s.addJob("plain")
-	s.addJob("enc", parameterized)
-	s.addJob("ended", parameterized)
+	s := endpointstest.New(t)
+	addJob(s, "plain")
+	addJob(s, "enc", parameterized)
+	addJob(s, "ended", parameterized)
 	stopped(s, "ended")
-	s.addJob("full", parameterized, func(j *structs.Job) {
+	addJob(s, "full", parameterized, func(j *structs.Job) {
 		j.ParameterizedJob.Payload = structs.PayloadRequired
 	})
-	s.addJob("empty", parameterized, func(j *structs.Job) {
+	addJob(s, "empty", parameterized, func(j *structs.Job) {
 		j.ParameterizedJob.Payload = structs.PayloadForbidden
 	})
 	who := map[string]string{"who": "me"}
@@ -167,7 +168,7 @@ func TestJobDispatch_Rejects(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rejected(s.in(t), c.kind, structs.JobDispatch, &c.req)
+			endpointstest.Rejected(s.In(t), c.kind, structs.JobDispatch, &c.req)
 		})
 	}
 	if n := s.Raft.Len(); n != before {
@@ -176,74 +177,75 @@ func TestJobDispatch_Rejects(t *testing.T) {
 }
 
 func TestPeriodicForce_LaunchesAChildNow(t *testing.T) {
-	s := newServer(t)
-	s.addJob("per", periodic)
+	s := endpointstest.New(t)
+	addJob(s, "per", periodic)
 	s.Clock = s.Clock.Add(time.Second)
 	force := &structs.PeriodicForceRequest{JobID: "per"}
-	first := must(s, structs.PeriodicForce, force)
-	e := s.eval(first.EvalID)
-	child := s.job(e.JobID)
+	first := endpointstest.Must(s, structs.PeriodicForce, force)
+	e := evalRow(s, first.EvalID)
+	child := jobRow(s, e.JobID)
 	if child.ParentID != "per" || e.TriggeredBy != structs.TriggerPeriodicJob ||
 		first.EvalCreateIndex != e.CreateIndex {
 		t.Errorf("evaluation %+v of the child %+v for the answer %+v", e, child, first)
 	}
-	rejected(s, structs.KindConflict, structs.PeriodicForce, force) // the same second
+	endpointstest.Rejected(s, structs.KindConflict, structs.PeriodicForce, force) // the same second
 	s.Clock = s.Clock.Add(time.Second)
-	second := s.eval(must(s, structs.PeriodicForce, force).EvalID) // although the first still runs
+	second := evalRow(s, endpointstest.Must(s, structs.PeriodicForce,
+		force).EvalID) // although the first still runs
 	if second.JobID == child.ID {
 		t.Error("two launches have one child")
 	}
 }
 
 func TestPeriodicForce_Rejects(t *testing.T) {
-	s := newServer(t)
-	s.addJob("plain")
-	s.addJob("ended", periodic)
+	s := endpointstest.New(t)
+	addJob(s, "plain")
+	addJob(s, "ended", periodic)
 	stopped(s, "ended")
-	s.addJob("off", periodic, func(j *structs.Job) { j.Periodic.Enabled = false })
+	addJob(s, "off", periodic, func(j *structs.Job) { j.Periodic.Enabled = false })
 	for id, kind := range map[string]structs.Kind{
 		"none":  structs.KindNotFound,
 		"plain": structs.KindPrecondition,
 		"ended": structs.KindPrecondition,
 		"off":   structs.KindPrecondition,
 	} {
-		rejected(s, kind, structs.PeriodicForce, &structs.PeriodicForceRequest{JobID: id})
+		endpointstest.Rejected(s, kind, structs.PeriodicForce, &structs.PeriodicForceRequest{JobID: id})
 	}
 }
 
 // twoVersions registers a job with a priority of 50, and then of 60.
-func (s *server) twoVersions(id string) {
+func twoVersions(s *endpointstest.Server, id string) {
 	s.T.Helper()
 	for _, priority := range []int{50, 60} {
-		s.addJob(id, func(j *structs.Job) { j.Priority = priority })
+		addJob(s, id, func(j *structs.Job) { j.Priority = priority })
 	}
 }
 
 func TestJobRevert_MakesAnEarlierVersionTheNewest(t *testing.T) {
-	s := newServer(t)
-	s.twoVersions("web")
-	got := must(s, structs.JobRevert, &structs.JobRevertRequest{
+	s := endpointstest.New(t)
+	twoVersions(s, "web")
+	got := endpointstest.Must(s, structs.JobRevert, &structs.JobRevertRequest{
 		JobID:               "web",
 		EnforcePriorVersion: new(uint64(1)),
 	})
-	job := s.job("web")
+	job := jobRow(s, "web")
 	if job.Version != 2 || job.Priority != 50 || got.JobModifyIndex != job.JobModifyIndex {
 		t.Errorf("version %d with priority %d, for the answer %+v", job.Version, job.Priority, got)
 	}
-	e := s.eval(got.EvalID)
+	e := evalRow(s, got.EvalID)
 	if e.JobID != "web" || e.TriggeredBy != structs.TriggerJobRegister || e.Priority != 50 {
 		t.Errorf("evaluation %+v", e)
 	}
 	stopped(s, "web")
-	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "web", JobVersion: 1})
-	if job := s.job("web"); job.Stop || job.Priority != 60 {
+	endpointstest.Must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "web", JobVersion: 1})
+	if job := jobRow(s, "web"); job.Stop || job.Priority != 60 {
 		t.Errorf("a stopped job after the revert: %+v", job)
 	}
 }
 
 func TestJobRevert_Rejects(t *testing.T) {
-	s := newServer(t)
-	s.twoVersions("web")
+	s := endpointstest.New(t)
+	twoVersions(s, "web")
 	for name, c := range map[string]struct {
 		kind structs.Kind
 		req  structs.JobRevertRequest
@@ -257,12 +259,12 @@ func TestJobRevert_Rejects(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rejected(s.in(t), c.kind, structs.JobRevert, &c.req)
+			endpointstest.Rejected(s.In(t), c.kind, structs.JobRevert, &c.req)
 		})
 	}
-	s.rejectJobs()
-	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
-	if job := s.job("web"); job.Version != 1 {
+	rejectJobs(s)
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
+	if job := jobRow(s, "web"); job.Version != 1 {
 		t.Errorf("a rejected revert made version %d", job.Version)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/level"
 	"berth/scheduler"
@@ -17,12 +18,12 @@ import (
 )
 
 func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "")
-	job := testJob("j")
+	job := endpointstest.Job("j")
 	job.TaskGroups[0].Volumes = nil
 	index := s.Store.Index()
-	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+	planned := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 	if planned.JobModifyIndex != 0 || planned.Diff.Type != structs.DiffAdded {
 		t.Errorf("a new job is planned at index %d, with a difference of type %s",
 			planned.JobModifyIndex, planned.Diff.Type)
@@ -33,51 +34,51 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	if s.Store.Index() != index {
 		t.Error("the plan was written")
 	}
-	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	same := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+	registered := endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	same := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 	if same.JobModifyIndex != registered.JobModifyIndex || same.Diff.Type != structs.DiffNone {
 		t.Errorf("the same job is planned at index %d, with the type %s", same.JobModifyIndex, same.Diff.Type)
 	}
 	job.TaskGroups[0].Count = 7
 	job.TaskGroups[0].Tasks[0].Driver = "none"
-	edited := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	edited := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	if edited.Diff != nil || len(edited.FailedTGAllocs) != 1 || len(edited.CreatedEvals) != 1 {
 		t.Errorf("a job without a place is planned as %+v", edited)
 	}
-	waits := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("k")})
-	wantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
+	waits := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: endpointstest.Job("k")})
+	endpointstest.WantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
 	job.Priority = 1000
-	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
-	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
 }
 
 // The plan of an update in batches has the evaluation of the next batch, also if an earlier plan has added
 // it.
 func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		s.AddNode(id, "")
 		node := state.Node(s.Store.Read(), id).Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	}
-	job := testJob("log")
+	job := endpointstest.Job("log")
 	job.Type = structs.JobSystem
 	job.TaskGroups[0].Volumes = nil
 	job.Update = &structs.UpdateStrategy{MaxParallel: 1, Stagger: time.Minute}
 	schedule := func() {
-		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		registered := endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		tx := s.Store.Read()
 		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.Clock)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.Now = s.Clock.UnixNano()
-		mustPropose(s, fsm.PlanApply, p)
+		endpointstest.MustPropose(s, fsm.PlanApply, p)
 	}
 	checkBatch := func(when, id string) {
 		t.Helper()
-		evals := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
+		evals := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
 		if len(evals) != 1 || evals[0].TriggeredBy != structs.TriggerRollingUpdate ||
 			evals[0].Wait() != time.Minute || id != "" && evals[0].ID != id {
 			t.Errorf("%s: the plan continues with %+v", when, evals)
@@ -97,25 +98,26 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 
 // The plan counts and lists the allocations of other jobs that the job would displace.
 func TestJobPlan_ListsPreemptions(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "")
 	node := state.Node(s.Store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	config := cluster.DefaultSchedulerConfiguration()
 	config.PreemptionConfig.ServiceSchedulerEnabled = true
-	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
+	endpointstest.Must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	important := func(id string, priority int) *structs.Job {
-		job := testJob(id)
+		job := endpointstest.Job(id)
 		job.Priority = priority
 		job.TaskGroups[0].Volumes = nil
 		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 3000, MemoryMB: 10}
 		return job
 	}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
 	processEvals(s)
-	plan := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50), Diff: true})
+	plan := endpointstest.Must(s, structs.JobPlan,
+		&structs.JobPlanRequest{Job: important("high", 50), Diff: true})
 	u := plan.Annotations.DesiredTGUpdates["g"]
 	if u == nil || u.Place != 1 || u.Preemptions != 1 || len(plan.FailedTGAllocs) > 0 {
 		t.Errorf("the plan counts %+v, with failures %+v", u, plan.FailedTGAllocs)
@@ -123,7 +125,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	if a := plan.Annotations.PreemptedAllocs; len(a) != 1 || a[0].JobID != "low" || a[0].JobType != "service" {
 		t.Errorf("the plan displaces %+v", a)
 	}
-	hidden := must(s, structs.JobPlan, &structs.JobPlanRequest{
+	hidden := endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{
 		Job:          important("high", 50),
 		QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return false }},
 	})
@@ -134,11 +136,11 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 		t.Errorf("the difference counts %d preemptions", n)
 	}
 
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("high", 50)})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("high", 50)})
 	processEvals(s) // displaces low
 	processEvals(s) // finds no place for low
 	for sees, want := range map[bool]string{true: "of job high", false: "an allocation of another namespace"} {
-		why := must(s, structs.JobWhy, &structs.JobGetRequest{
+		why := endpointstest.Must(s, structs.JobWhy, &structs.JobGetRequest{
 			JobID:        "low",
 			QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return sees }},
 		})
@@ -149,7 +151,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 }
 
 // processEvals plans the evaluations that are ready, and applies their plans.
-func processEvals(s *server) {
+func processEvals(s *endpointstest.Server) {
 	s.T.Helper()
 	tx := s.Store.Read()
 	for e := range state.ReadyEvals(tx) {
@@ -157,21 +159,21 @@ func processEvals(s *server) {
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		mustPropose(s, fsm.PlanApply, plan)
+		endpointstest.MustPropose(s, fsm.PlanApply, plan)
 	}
 }
 
 func TestJobVersions_HaveDifferences(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for count := range 3 {
-		job := testJob("j")
+		job := endpointstest.Job("j")
 		job.TaskGroups[0].Count = count
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
-	if got := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}); got.Diffs != nil {
+	if got := endpointstest.Must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}); got.Diffs != nil {
 		t.Error("there are differences that nobody has asked for")
 	}
-	got := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j", Diffs: true})
+	got := endpointstest.Must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j", Diffs: true})
 	if len(got.Versions) != 3 || len(got.Diffs) != 2 {
 		t.Fatalf("%d versions have %d differences", len(got.Versions), len(got.Diffs))
 	}
@@ -190,17 +192,17 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 		},
 		"parameterized": func(j *structs.Job) { j.ParameterizedJob = &structs.ParameterizedJobConfig{} },
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "")
 		node := state.Node(s.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
-		job := testJob("nightly")
+		endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		job := endpointstest.Job("nightly")
 		job.Type = structs.JobBatch
 		job.TaskGroups[0].Volumes = nil
 		edit(job)
 		planned := func() (place int, answer *structs.JobPlanResponse) {
-			answer = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+			answer = endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 			if u := answer.Annotations.DesiredTGUpdates["g"]; u != nil {
 				place = int(u.Place)
 			}
@@ -215,7 +217,7 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 			name != "periodic" && !next.IsZero() {
 			t.Errorf("%s: the next launch is at %s", name, next)
 		}
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		if place, _ := planned(); place != 0 {
 			t.Errorf("%s: a job that stays: %d are placed", name, place)
 		}
@@ -228,25 +230,26 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 
 // The plan of a job places a plugin on a node that takes nothing else, as the leader does.
 func TestJobPlan_ReturnsPlugins(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "")
 	s.AddVolume("v")
 	s.AddAlloc("a", "n1")
-	mustPropose(s, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+	endpointstest.MustPropose(s, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID: "n1",
-		Claims: []*structs.CSIClaim{testClaim("v", "a")},
+		Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a")},
 	})
-	s.addDrivers("n1", map[string]bool{"exec": true}) // and its plugin is gone
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	addDrivers(s, "n1", map[string]bool{"exec": true}) // and its plugin is gone
+	endpointstest.Must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
-	job := testJob("csi")
+	job := endpointstest.Job("csi")
 	job.Type = structs.JobSystem
 	g := job.TaskGroups[0]
 	g.Volumes = nil
 	g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
-	u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
+	u := endpointstest.Must(s, structs.JobPlan,
+		&structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
 	if u == nil || u.Place != 1 {
 		t.Errorf("the plan counts %+v, want 1 placed", u)
 	}

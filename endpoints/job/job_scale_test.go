@@ -6,47 +6,52 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
 )
 
 func TestJobScale_ChangesTheCount(t *testing.T) {
-	s := newServer(t)
-	job := s.addJob("web", func(j *structs.Job) {
+	s := endpointstest.New(t)
+	job := addJob(s, "web", func(j *structs.Job) {
 		j.TaskGroups = append(j.TaskGroups, &structs.TaskGroup{
 			Name:  "other",
 			Count: 2,
 			Tasks: j.TaskGroups[0].Tasks,
 		})
 	})
-	got := must(s, structs.JobScale, &structs.JobScaleRequest{
+	got := endpointstest.Must(s, structs.JobScale, &structs.JobScaleRequest{
 		JobID:          "web",
 		Group:          "g",
 		Count:          new(int64(3)),
 		JobModifyIndex: job.JobModifyIndex,
 	})
-	scaled := s.job("web")
+	scaled := jobRow(s, "web")
 	if scaled.Version != 1 || scaled.Group("g").Count != 3 || scaled.Group("other").Count != 2 ||
 		got.JobModifyIndex != scaled.JobModifyIndex {
 		t.Errorf("job %+v for the answer %+v", scaled, got)
 	}
-	if e := s.eval(got.EvalID); e.JobID != "web" || e.TriggeredBy != structs.TriggerScaling {
+	if e := evalRow(s, got.EvalID); e.JobID != "web" || e.TriggeredBy != structs.TriggerScaling {
 		t.Errorf("evaluation %+v", e)
 	}
-	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(0))})
-	if count := s.job("web").Group("g").Count; count != 0 {
+	endpointstest.Must(s, structs.JobScale,
+		&structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(0))})
+	if count := jobRow(s, "web").Group("g").Count; count != 0 {
 		t.Errorf("got the count %d, want 0", count)
 	}
 }
 
 // Another count leaves the source of the job as it is, so the new version has it, too.
 func TestJobScale_KeepsTheSource(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	source := &structs.JobSubmission{Source: "job \"web\" {}", Format: structs.FormatHCL2}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("web"), Submission: source})
-	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))})
-	got := must(s, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "web", Version: 1}).Submission
+	endpointstest.Must(s, structs.JobRegister,
+		&structs.JobRegisterRequest{Job: endpointstest.Job("web"), Submission: source})
+	endpointstest.Must(s, structs.JobScale,
+		&structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))})
+	got := endpointstest.Must(s, structs.JobSubmissionGet,
+		&structs.JobSubmissionRequest{JobID: "web", Version: 1}).Submission
 	if got.Source != source.Source || got.Version != 1 {
 		t.Errorf("the source of the scaled job is %+v", got)
 	}
@@ -55,8 +60,8 @@ func TestJobScale_KeepsTheSource(t *testing.T) {
 // A version that is registered between the read of the job and the log entry of its scaling stays.
 func TestJobScale_LosesNoVersionThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
-		next := s.addJob("web").Copy()
+		s := endpointstest.New(t)
+		next := addJob(s, "web").Copy()
 		next.Meta = map[string]string{"owner": "me"}
 		release := make(chan struct{})
 		s.Raft.Do(func() { s.Raft.Hold = release })
@@ -68,20 +73,20 @@ func TestJobScale_LosesNoVersionThatCameMeanwhile(t *testing.T) {
 		}()
 		synctest.Wait()
 		s.Raft.Do(func() { s.Raft.Hold = nil })
-		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: next})
+		endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: next})
 		close(release)
 		err := <-ended
-		if !structs.IsKind(err, structs.KindConflict) || s.job("web").Meta["owner"] != "me" {
-			t.Errorf("got %v and the job %+v", err, s.job("web"))
+		if !structs.IsKind(err, structs.KindConflict) || jobRow(s, "web").Meta["owner"] != "me" {
+			t.Errorf("got %v and the job %+v", err, jobRow(s, "web"))
 		}
 	})
 }
 
 func TestJobScale_Rejects(t *testing.T) {
-	s := newServer(t)
-	job := s.addJob("web")
-	s.addJob("log", func(j *structs.Job) { j.Type = structs.JobSystem })
-	s.addJob("ended")
+	s := endpointstest.New(t)
+	job := addJob(s, "web")
+	addJob(s, "log", func(j *structs.Job) { j.Type = structs.JobSystem })
+	addJob(s, "ended")
 	stopped(s, "ended")
 	request := func(job, group string, count int64) structs.JobScaleRequest {
 		return structs.JobScaleRequest{JobID: job, Group: group, Count: &count}
@@ -122,46 +127,48 @@ func TestJobScale_Rejects(t *testing.T) {
 		"a stopped job": {structs.KindPrecondition, request("ended", "g", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rejected(s.in(t), c.kind, structs.JobScale, &c.req)
+			endpointstest.Rejected(s.In(t), c.kind, structs.JobScale, &c.req)
 		})
 	}
-	s.rejectJobs()
-	rejected(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
-	rejected(s, structs.KindDenied, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g"})
-	if job := s.job("web"); job.Version != 0 {
+	rejectJobs(s)
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobScale,
+		&structs.JobScaleRequest{JobID: "web", Group: "g"})
+	if job := jobRow(s, "web"); job.Version != 0 {
 		t.Errorf("a rejected scaling made version %d", job.Version)
 	}
 }
 
 // A scaling registers another version, which would end the deployment and lose its canaries.
 func TestJobScale_WaitsForTheEndOfADeployment(t *testing.T) {
-	s := newServer(t)
-	s.addDeployment("web", "d")
+	s := endpointstest.New(t)
+	addDeployment(s, "web", "d")
 	request := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
-	err := rejected(s, structs.KindPrecondition, structs.JobScale, request)
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.JobScale, request)
 	if !strings.Contains(err.Error(), "job scaling blocked due to active deployment d ") {
 		t.Errorf("an autoscaler does not know this error: %v", err)
 	}
-	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Message: "an event"})
-	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
-	must(s, structs.JobScale, request)
-	if count := s.job("web").Group("g").Count; count != 3 {
+	endpointstest.Must(s, structs.JobScale,
+		&structs.JobScaleRequest{JobID: "web", Group: "g", Message: "an event"})
+	endpointstest.Must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
+	endpointstest.Must(s, structs.JobScale, request)
+	if count := jobRow(s, "web").Group("g").Count; count != 3 {
 		t.Errorf("got the count %d, want 3", count)
 	}
 }
 
 // TestJobScaleStatus_HasTheEvents scales a group, and stores an event of an autoscaler.
 func TestJobScaleStatus_HasTheEvents(t *testing.T) {
-	s := newServer(t)
-	before := int64(s.addJob("web").Group("g").Count)
+	s := endpointstest.New(t)
+	before := int64(addJob(s, "web").Group("g").Count)
 	events := func() []*structs.ScalingEvent {
-		status := must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
+		status := endpointstest.Must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
 		return status.TaskGroups["g"].Events
 	}
 	if all := events(); len(all) != 0 {
 		t.Errorf("a job that was not scaled has the events %v", all)
 	}
-	answer := must(s, structs.JobScale, &structs.JobScaleRequest{
+	answer := endpointstest.Must(s, structs.JobScale, &structs.JobScaleRequest{
 		JobID:   "web",
 		Group:   "g",
 		Count:   new(int64(5)),
@@ -174,8 +181,8 @@ func TestJobScaleStatus_HasTheEvents(t *testing.T) {
 		!reflect.DeepEqual(first.Meta, map[string]any{"load": []any{0.5, "high"}}) {
 		t.Errorf("got the event %+v for the answer %+v", first, answer)
 	}
-	version := s.job("web").Version
-	answer = must(s, structs.JobScale, &structs.JobScaleRequest{
+	version := jobRow(s, "web").Version
+	answer = endpointstest.Must(s, structs.JobScale, &structs.JobScaleRequest{
 		JobID:   "web",
 		Group:   "g",
 		Error:   true,
@@ -183,16 +190,16 @@ func TestJobScaleStatus_HasTheEvents(t *testing.T) {
 	})
 	all := events()
 	if len(all) != 2 || !all[0].Error || all[0].Count != nil || all[0].PreviousCount != 5 ||
-		all[0].EvalID != nil || s.job("web").Version != version || answer.EvalID != "" || answer.JobModifyIndex != s.job("web").JobModifyIndex {
+		all[0].EvalID != nil || jobRow(s, "web").Version != version || answer.EvalID != "" || answer.JobModifyIndex != jobRow(s, "web").JobModifyIndex {
 		t.Errorf("got the events %+v for the answer %+v", all[0], answer)
 	}
 }
 
 func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	job := s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
-	e := evalOf(job, structs.TriggerJobRegister, 1)
+	job := addJob(s, "web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
+	e := endpointstest.EvalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	d := &structs.Deployment{
 		ID:                 structs.NewID(),
@@ -220,16 +227,16 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 		}
 		plan.Place = append(plan.Place, a)
 	}
-	mustPropose(s, fsm.PlanApply, plan)
+	endpointstest.MustPropose(s, fsm.PlanApply, plan)
 	report := func(id, status string, healthy *bool) {
 		t.Helper()
 		u := &structs.AllocClientUpdate{ID: id, ClientStatus: status, DeploymentID: d.ID}
 		if healthy != nil {
 			u.DeploymentStatus = &structs.AllocDeploymentStatus{Healthy: healthy}
 		}
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Allocs:   []*structs.AllocClientUpdate{u},
 		})
 	}
@@ -238,7 +245,7 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	report("unhealthy", structs.AllocRunning, new(false))
 	report("failed", structs.AllocFailed, nil)
 	report("canary", structs.AllocRunning, new(true))
-	got := must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
+	got := endpointstest.Must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
 	want := structs.TaskGroupScaleStatus{Desired: 4, Placed: 4, Running: 3, Healthy: 1, Unhealthy: 1}
 	if g := got.TaskGroups["g"]; g == nil || !reflect.DeepEqual(*g, want) {
 		t.Errorf("got %+v, want %+v", g, want)
@@ -248,8 +255,10 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	stopped(s, "web")
-	if !must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus.JobStopped {
+	if !endpointstest.Must(s, structs.JobScaleStatus,
+		&structs.JobGetRequest{JobID: "web"}).JobScaleStatus.JobStopped {
 		t.Error("a stopped job is not shown as stopped")
 	}
-	rejected(s, structs.KindNotFound, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "none"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobScaleStatus,
+		&structs.JobGetRequest{JobID: "none"})
 }

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 )
 
 func TestJobRegister_StoresTheSource(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	source := &structs.JobSubmission{
 		Source:        "job \"j\" {}",
 		Format:        structs.FormatHCL2,
@@ -17,17 +18,20 @@ func TestJobRegister_StoresTheSource(t *testing.T) {
 		JobID:         "another",
 		Version:       7,
 	}
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("j"), Submission: source})
-	got := must(s, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"}).Submission
+	endpointstest.Must(s, structs.JobRegister,
+		&structs.JobRegisterRequest{Job: endpointstest.Job("j"), Submission: source})
+	got := endpointstest.Must(s, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"}).Submission
 	if got.Source != source.Source || got.VariableFlags["a"] != "b" || got.Variables != "c = 1" ||
 		got.JobID != "j" || got.Namespace != "default" || got.Version != 0 || got.JobModifyIndex == 0 {
 		t.Errorf("got the source %+v", got)
 	}
 	unknown := &structs.JobSubmissionRequest{JobID: "j", Version: 1}
-	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, unknown)
-	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("k")})
-	err := rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobSubmissionGet, unknown)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobSubmissionGet,
+		&structs.JobSubmissionRequest{JobID: "k"})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job("k")})
+	err := endpointstest.Rejected(s, structs.KindNotFound, structs.JobSubmissionGet,
+		&structs.JobSubmissionRequest{JobID: "k"})
 	if !strings.Contains(err.Error(), "without its source") {
 		t.Errorf("a version without a source: %v", err)
 	}
@@ -35,7 +39,7 @@ func TestJobRegister_StoresTheSource(t *testing.T) {
 
 // The job is registered, because it does not depend on its source.
 func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
-	large := strings.Repeat("x", testJobSource)
+	large := strings.Repeat("x", endpointstest.JobSource)
 	for name, given := range map[string]struct {
 		source  structs.JobSubmission
 		warning string
@@ -48,18 +52,19 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 		"a fitting one": {structs.JobSubmission{Source: large[4:], Format: "hcl2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			job := testJob("j")
+			s := endpointstest.New(t)
+			job := endpointstest.Job("j")
 			job.TaskGroups[0].Volumes = nil
-			got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job, Submission: &given.source})
+			got := endpointstest.Must(s, structs.JobRegister,
+				&structs.JobRegisterRequest{Job: job, Submission: &given.source})
 			if !strings.Contains(got.Warnings, given.warning) ||
 				(given.warning == "") != (got.Warnings == "") {
 				t.Errorf("got warnings %q, want %q in them", got.Warnings, given.warning)
 			}
-			must(s, structs.JobGet, &structs.JobGetRequest{JobID: "j"})
+			endpointstest.Must(s, structs.JobGet, &structs.JobGetRequest{JobID: "j"})
 			if given.warning != "" {
 				get := &structs.JobSubmissionRequest{JobID: "j"}
-				rejected(s, structs.KindNotFound, structs.JobSubmissionGet, get)
+				endpointstest.Rejected(s, structs.KindNotFound, structs.JobSubmissionGet, get)
 			}
 		})
 	}
@@ -67,22 +72,23 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 
 // A registration tells nothing of sources where the operator wants none.
 func TestJobRegister_StoresNoSourceIfNoneIsAllowed(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.JobSource = 0
-	job := testJob("j")
+	job := endpointstest.Job("j")
 	job.TaskGroups[0].Volumes = nil
-	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{
+	got := endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{
 		Job:        job,
 		Submission: &structs.JobSubmission{Source: "x", Format: "hcl2"},
 	})
 	if got.Warnings != "" {
 		t.Errorf("the warnings are %q", got.Warnings)
 	}
-	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobSubmissionGet,
+		&structs.JobSubmissionRequest{JobID: "j"})
 }
 
 func TestJobRegister_RejectsAWrongSource(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	flags := map[string]string{}
 	for n := range structs.MaxVariables + 1 {
 		flags[strings.Repeat("x", n)] = ""
@@ -93,8 +99,8 @@ func TestJobRegister_RejectsAWrongSource(t *testing.T) {
 		"many variables": {Source: "x", Format: "hcl2", VariableFlags: flags},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{
-				Job:        testJob("j"),
+			endpointstest.Rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{
+				Job:        endpointstest.Job("j"),
 				Submission: source,
 			})
 		})

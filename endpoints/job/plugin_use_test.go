@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/endpoints/job"
 	"berth/fsm"
 	"berth/state"
@@ -12,28 +13,28 @@ import (
 )
 
 // addRunning places an allocation of a job of its own, and reports that it runs.
-func (s *server) addRunning(id, node string, edits ...func(*structs.TaskGroup)) {
+func addRunning(s *endpointstest.Server, id, node string, edits ...func(*structs.TaskGroup)) {
 	s.T.Helper()
 	s.AddAlloc(id, node, edits...)
-	s.reportRunning(id, node)
+	reportRunning(s, id, node)
 }
 
-func (s *server) reportRunning(id, node string) {
+func reportRunning(s *endpointstest.Server, id, node string) {
 	s.T.Helper()
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 		Allocs:   []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocRunning}},
 	})
 }
 
 // serverWithPluginJob is a server with the volume v, which the allocation a1 uses on n1, where an allocation
 // of job-p1 runs the plugin.
-func serverWithPluginJob(t *testing.T, kind string) *server {
-	s := newServer(t)
+func serverWithPluginJob(t *testing.T, kind string) *endpointstest.Server {
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.addRunning("p1", "n1", runsPlugin(kind))
-	s.addRunning("a1", "n1")
+	addRunning(s, "p1", "n1", endpointstest.RunsPlugin(kind))
+	addRunning(s, "a1", "n1")
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n1")
 	return s
@@ -51,15 +52,15 @@ func TestJobDeregister_OfAPluginNamesItsUsers(t *testing.T) {
 		for _, purge := range []bool{false, true} {
 			req := stopOf("job-p1")
 			req.Purge = purge
-			err := rejected(s, structs.KindPrecondition, structs.JobDeregister, req)
-			wantText(t, err, `runs plugin pl`)
-			wantText(t, err, `volume "v" is in use by allocation a1 of job "job-a1" on node name-n1`)
-			wantText(t, err, `berth job stop -force job-p1`)
+			err := endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, req)
+			endpointstest.WantText(t, err, `runs plugin pl`)
+			endpointstest.WantText(t, err, `volume "v" is in use by allocation a1 of job "job-a1" on node name-n1`)
+			endpointstest.WantText(t, err, `berth job stop -force job-p1`)
 		}
 
 		forced := stopOf("job-p1")
 		forced.Force = true
-		must(s, structs.JobDeregister, forced)
+		endpointstest.Must(s, structs.JobDeregister, forced)
 		if !state.Job(s.Store.Read(), "default", "job-p1").Stop {
 			t.Errorf("%s: the job runs after a forced stop", kind)
 		}
@@ -68,36 +69,37 @@ func TestJobDeregister_OfAPluginNamesItsUsers(t *testing.T) {
 
 func TestJobDeregister_OfAUserIsNotHeldUp(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginMonolith)
-	must(s, structs.JobDeregister, stopOf("job-a1"))
-	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // v is mounted still
+	endpointstest.Must(s, structs.JobDeregister, stopOf("job-a1"))
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister,
+		stopOf("job-p1")) // v is mounted still
 	s.EndAlloc("a1", "n1")
 	// The node has not unmounted it.
-	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 }
 
 func TestJobDeregister_OfAPluginWithoutUsers(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
-	s.addRunning("p1", "n1", runsPlugin(structs.CSIPluginNode))
-	s.addRunning("a1", "n2")
+	addRunning(s, "p1", "n1", endpointstest.RunsPlugin(structs.CSIPluginNode))
+	addRunning(s, "a1", "n2")
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n2") // another instance serves it
-	must(s, structs.JobDeregister, stopOf("job-p1"))
+	endpointstest.Must(s, structs.JobDeregister, stopOf("job-p1"))
 }
 
 // reportInstance reports that an allocation serves the half of the plugin that it runs, with a driver.
-func (s *server) reportInstance(kind, alloc, node, driver string) {
+func reportInstance(s *endpointstest.Server, kind, alloc, node, driver string) {
 	s.T.Helper()
-	s.reportHealth(kind, alloc, node, driver, true)
+	reportHealth(s, kind, alloc, node, driver, true)
 }
 
 // reportHealth is reportInstance with the answer of the plugin to its last probe.
-func (s *server) reportHealth(kind, alloc, node, driver string, healthy bool) {
+func reportHealth(s *endpointstest.Server, kind, alloc, node, driver string, healthy bool) {
 	s.T.Helper()
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 		Upserts: []*structs.CSIPluginInstance{{
 			Kind:   halfOf(kind),
 			NodeID: node,
@@ -114,11 +116,11 @@ func (s *server) reportHealth(kind, alloc, node, driver string, healthy bool) {
 }
 
 // reportNoInstance reports that no process serves the half of the plugin on a node.
-func (s *server) reportNoInstance(kind, node string) {
+func reportNoInstance(s *endpointstest.Server, kind, node string) {
 	s.T.Helper()
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 		Removes:  []structs.CSIInstanceKey{{PluginID: "pl", Kind: halfOf(kind)}},
 	})
 }
@@ -133,13 +135,14 @@ func halfOf(kind string) structs.CSIKind {
 func TestJobDeregister_OfOneOfTwoPluginJobs(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		s := serverWithPluginJob(t, kind)
-		s.reportInstance(kind, "p1", "n1", "pl.csi")
-		s.addRunning("p2", "n1", runsPlugin(kind))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // p2 does not serve yet
+		reportInstance(s, kind, "p1", "n1", "pl.csi")
+		addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister,
+			stopOf("job-p1")) // p2 does not serve yet
 
-		s.reportInstance(kind, "p2", "n1", "pl.csi")
-		must(s, structs.JobDeregister, stopOf("job-p1"))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2")) // the last one
+		reportInstance(s, kind, "p2", "n1", "pl.csi")
+		endpointstest.Must(s, structs.JobDeregister, stopOf("job-p1"))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2")) // the last one
 	}
 }
 
@@ -147,16 +150,16 @@ func TestJobDeregister_OfOneOfTwoPluginJobs(t *testing.T) {
 func TestJobDeregister_OfAPluginBesideAnotherDriver(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		s := serverWithPluginJob(t, kind)
-		s.reportInstance(kind, "p1", "n1", "pl.csi")
-		s.addRunning("p2", "n1", runsPlugin(kind))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		reportInstance(s, kind, "p1", "n1", "pl.csi")
+		addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 
-		s.reportNoInstance(kind, "n1") // p1 restarts: either may be the one that the volumes need
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
+		reportNoInstance(s, kind, "n1") // p1 restarts: either may be the one that the volumes need
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
 
-		s.reportInstance(kind, "p1", "n1", "pl.csi")
-		must(s, structs.JobDeregister, stopOf("job-p2"))
+		reportInstance(s, kind, "p1", "n1", "pl.csi")
+		endpointstest.Must(s, structs.JobDeregister, stopOf("job-p2"))
 	}
 }
 
@@ -165,9 +168,9 @@ func TestJobDeregister_OfAPluginBehindOneThatIsNotHealthy(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		for _, driver := range []string{"pl.csi", "other.csi"} {
 			s := serverWithPluginJob(t, kind)
-			s.addRunning("p2", "n1", runsPlugin(kind))
-			s.reportHealth(kind, "p2", "n1", driver, false)
-			rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+			addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+			reportHealth(s, kind, "p2", "n1", driver, false)
+			endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 		}
 	}
 }
@@ -176,10 +179,10 @@ func TestJobDeregister_OfAPluginBehindOneThatIsNotHealthy(t *testing.T) {
 func TestJobDeregister_OfAPluginBehindAnotherDriver(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		s := serverWithPluginJob(t, kind)
-		s.addRunning("p2", "n1", runsPlugin(kind))
-		s.reportInstance(kind, "p2", "n1", "other.csi")
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-		must(s, structs.JobDeregister, stopOf("job-p2"))
+		addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+		reportInstance(s, kind, "p2", "n1", "other.csi")
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		endpointstest.Must(s, structs.JobDeregister, stopOf("job-p2"))
 	}
 }
 
@@ -188,36 +191,36 @@ func TestJobDeregister_OfAControllerBesideOneOnAnotherNode(t *testing.T) {
 	const kind = structs.CSIPluginController
 	s := serverWithPluginJob(t, kind)
 	s.AddNode("n2", "a")
-	s.addRunning("p2", "n2", runsPlugin(kind))
-	s.reportInstance(kind, "p1", "n1", "pl.csi")
-	s.reportInstance(kind, "p2", "n2", "other.csi")
-	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-	s.reportInstance(kind, "p2", "n2", "pl.csi")
-	must(s, structs.JobDeregister, stopOf("job-p1"))
+	addRunning(s, "p2", "n2", endpointstest.RunsPlugin(kind))
+	reportInstance(s, kind, "p1", "n1", "pl.csi")
+	reportInstance(s, kind, "p2", "n2", "other.csi")
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+	reportInstance(s, kind, "p2", "n2", "pl.csi")
+	endpointstest.Must(s, structs.JobDeregister, stopOf("job-p1"))
 }
 
 // A node reports an instance for a while after the stop or the end of its job or allocation.
 func TestJobDeregister_OfAPluginBesideOneThatEnds(t *testing.T) {
-	ends := map[string]func(*server){
-		"its job is stopped": func(s *server) {
+	ends := map[string]func(*endpointstest.Server){
+		"its job is stopped": func(s *endpointstest.Server) {
 			forced := stopOf("job-p2")
 			forced.Force = true
-			must(s, structs.JobDeregister, forced)
+			endpointstest.Must(s, structs.JobDeregister, forced)
 		},
-		"it is moved": func(s *server) {
+		"it is moved": func(s *endpointstest.Server) {
 			s.AddNode("n2", "a")
 			s.Replace("p2", "p3", "n2")
 		},
-		"it has ended": func(s *server) { s.EndAlloc("p2", "n1") },
+		"it has ended": func(s *endpointstest.Server) { s.EndAlloc("p2", "n1") },
 	}
 	for name, end := range ends {
 		for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				s := serverWithPluginJob(t, kind)
-				s.addRunning("p2", "n1", runsPlugin(kind))
-				s.reportInstance(kind, "p2", "n1", "pl.csi")
+				addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+				reportInstance(s, kind, "p2", "n1", "pl.csi")
 				end(s)
-				rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+				endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 			})
 		}
 	}
@@ -227,37 +230,37 @@ func TestJobDeregister_OfAPluginBesideOneThatEnds(t *testing.T) {
 func TestJobDeregister_OfOneOfTwoPluginJobsOnANodeThatIsDown(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		s := serverWithPluginJob(t, kind)
-		s.addRunning("p2", "n1", runsPlugin(kind))
-		s.reportInstance(kind, "p2", "n1", "pl.csi")
+		addRunning(s, "p2", "n1", endpointstest.RunsPlugin(kind))
+		reportInstance(s, kind, "p2", "n1", "pl.csi")
 		s.SetNodeDown("n1")
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
 	}
 }
 
 func TestJobDeregister_OfAControllerWhoseVolumeIsAttached(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginController)
-	mustPropose(s, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	endpointstest.MustPropose(s, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
 	if csi.Attachment(s.Store.Read(), "default", "v", "n1") == nil {
 		t.Fatal("the volume has no attachment")
 	}
-	err := rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-	wantText(t, err, `volume "v" is detaching at node name-n1`)
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+	endpointstest.WantText(t, err, `volume "v" is detaching at node name-n1`)
 }
 
 func TestJobDeregister_OfAPluginBoundsItsUsers(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
 	for _, id := range strings.Fields("b c d e f g h i j") {
 		s.AddVolume("v" + id)
-		s.addRunning("a"+id, "n1")
+		addRunning(s, "a"+id, "n1")
 		s.Claim("v"+id, "a"+id, "n1")
 	}
-	err := rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
-	wantText(t, err, "; and 2 more.")
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+	endpointstest.WantText(t, err, "; and 2 more.")
 }
 
 func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
@@ -276,9 +279,11 @@ func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
 	none := func(g *structs.TaskGroup) { g.Count = 0 }
 	other := func(g *structs.TaskGroup) { g.Tasks[0].CSIPluginConfig.ID = "other" }
 	same := func(g *structs.TaskGroup) { g.Tasks[0].Env = map[string]string{"V": "2"} }
-	wantText(t, rejected(s, structs.KindPrecondition, structs.JobRegister, version(none)), `volume "v" is in use`)
-	wantText(t, rejected(s, structs.KindPrecondition, structs.JobRegister, version(other)), `volume "v" is in use`)
-	must(s, structs.JobRegister, version(same))
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRegister,
+		version(none)), `volume "v" is in use`)
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRegister,
+		version(other)), `volume "v" is in use`)
+	endpointstest.Must(s, structs.JobRegister, version(same))
 }
 
 func TestJobRevert_ToAVersionWithoutItsPlugin(t *testing.T) {
@@ -290,13 +295,15 @@ func TestJobRevert_ToAVersionWithoutItsPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 		job.TaskGroups[0].Tasks[0].CSIPluginConfig.ID = plugin
-		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+		endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
 			Job:          job,
 			WriteOptions: structs.WriteOptions{Namespace: "default"},
 		})
 	}
 
 	revert := &structs.JobRevertRequest{JobID: "job-p1", JobVersion: stored.Version + 1}
-	wantText(t, rejected(s, structs.KindPrecondition, structs.JobRevert, revert), `volume "v" is in use`)
-	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "job-p1", JobVersion: stored.Version})
+	endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindPrecondition, structs.JobRevert,
+		revert), `volume "v" is in use`)
+	endpointstest.Must(s, structs.JobRevert,
+		&structs.JobRevertRequest{JobID: "job-p1", JobVersion: stored.Version})
 }

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 )
 
 // scaledBetween returns a job whose group has a scaling policy.
 func scaledBetween(id string, least, most int64) *structs.Job {
-	j := testJob(id)
+	j := endpointstest.Job(id)
 	j.TaskGroups[0].Volumes = nil
 	j.TaskGroups[0].Count = int(least)
 	j.TaskGroups[0].Scaling = &structs.ScalingPolicy{
@@ -20,29 +21,31 @@ func scaledBetween(id string, least, most int64) *structs.Job {
 	return j
 }
 
-func (s *server) policies(edit ...func(*structs.ScalingPolicyListRequest)) []*structs.ScalingPolicyListStub {
+func policiesOf(
+	s *endpointstest.Server, edit ...func(*structs.ScalingPolicyListRequest),
+) []*structs.ScalingPolicyListStub {
 	s.T.Helper()
 	req := &structs.ScalingPolicyListRequest{}
 	for _, e := range edit {
 		e(req)
 	}
-	return must(s, structs.ScalingPolicyList, req).Policies
+	return endpointstest.Must(s, structs.ScalingPolicyList, req).Policies
 }
 
 func TestScalingPolicies_AreThoseOfJobsThatAreNotStopped(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for _, id := range []string{"a", "b", "plain"} {
 		j := scaledBetween(id, 1, 10)
 		if id == "plain" {
 			j.TaskGroups[0].Scaling = nil
 		}
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 	}
-	all := s.policies()
+	all := policiesOf(s)
 	if len(all) != 2 || all[0].ID >= all[1].ID || !all[0].Enabled || all[0].Type != structs.ScalingHorizontal {
 		t.Fatalf("the policies are %+v", all)
 	}
-	ofA := s.policies(func(r *structs.ScalingPolicyListRequest) { r.Job = "a" })
+	ofA := policiesOf(s, func(r *structs.ScalingPolicyListRequest) { r.Job = "a" })
 	if len(ofA) != 1 || ofA[0].Target["Job"] != "a" || ofA[0].Target["Group"] != "g" ||
 		ofA[0].Target["Namespace"] != "default" {
 		t.Fatalf("the policies of a are %+v", ofA)
@@ -51,32 +54,34 @@ func TestScalingPolicies_AreThoseOfJobsThatAreNotStopped(t *testing.T) {
 		"prefix":    func(r *structs.ScalingPolicyListRequest) { r.Prefix = all[1].ID[:8] },
 		"next page": func(r *structs.ScalingPolicyListRequest) { r.PerPage = 1; r.Reverse = true },
 	} {
-		if got := s.policies(edit); len(got) != 1 || got[0].ID != all[1].ID {
+		if got := policiesOf(s, edit); len(got) != 1 || got[0].ID != all[1].ID {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	none := s.policies(func(r *structs.ScalingPolicyListRequest) { r.Type = "vertical_cpu" })
-	other := s.policies(func(r *structs.ScalingPolicyListRequest) { r.Namespace = "other" })
+	none := policiesOf(s, func(r *structs.ScalingPolicyListRequest) { r.Type = "vertical_cpu" })
+	other := policiesOf(s, func(r *structs.ScalingPolicyListRequest) { r.Namespace = "other" })
 	if len(none)+len(other) != 0 {
 		t.Errorf("got %+v and %+v", none, other)
 	}
-	got := must(s, structs.ScalingPolicyGet, &structs.ScalingPolicyGetRequest{ID: ofA[0].ID}).Policy
+	got := endpointstest.Must(s, structs.ScalingPolicyGet,
+		&structs.ScalingPolicyGetRequest{ID: ofA[0].ID}).Policy
 	if *got.Min != 1 || *got.Max != 10 || !*got.Enabled || got.Policy["cooldown"] != "13m" ||
 		got.Namespace != "default" || got.ModifyIndex == 0 {
 		t.Errorf("the policy is %+v", got)
 	}
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "a"})
-	rejected(s, structs.KindNotFound, structs.ScalingPolicyGet, &structs.ScalingPolicyGetRequest{ID: ofA[0].ID})
-	if left := s.policies(); len(left) != 1 || left[0].Target["Job"] != "b" {
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "a"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.ScalingPolicyGet,
+		&structs.ScalingPolicyGetRequest{ID: ofA[0].ID})
+	if left := policiesOf(s); len(left) != 1 || left[0].Target["Job"] != "b" {
 		t.Errorf("after the stop of a there are %+v", left)
 	}
 }
 
 // The policy keeps its ID in all versions of the job.
 func TestScalingPolicies_HoldTheCount(t *testing.T) {
-	s := newServer(t)
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: scaledBetween("web", 2, 4)})
-	id := s.policies()[0].ID
+	s := endpointstest.New(t)
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: scaledBetween("web", 2, 4)})
+	id := policiesOf(s)[0].ID
 	scale := func(count int64) *structs.JobScaleRequest {
 		return &structs.JobScaleRequest{JobID: "web", Group: "g", Count: &count}
 	}
@@ -84,22 +89,22 @@ func TestScalingPolicies_HoldTheCount(t *testing.T) {
 		1: "count 1 is below min 2 of the scaling policy",
 		5: "count 5 is above max 4 of the scaling policy",
 	} {
-		err := rejected(s, structs.KindInvalid, structs.JobScale, scale(count))
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.JobScale, scale(count))
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("count %d: %v", count, err)
 		}
 	}
-	must(s, structs.JobScale, scale(4))
+	endpointstest.Must(s, structs.JobScale, scale(4))
 	low := scaledBetween("web", 2, 4)
 	low.TaskGroups[0].Count = 1
-	rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: low})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: low})
 
 	preserved := func(least, most int64) int {
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{
 			Job:            scaledBetween("web", least, most),
 			PreserveCounts: true,
 		})
-		return must(s, structs.JobGet, &structs.JobGetRequest{JobID: "web"}).Job.TaskGroups[0].Count
+		return endpointstest.Must(s, structs.JobGet, &structs.JobGetRequest{JobID: "web"}).Job.TaskGroups[0].Count
 	}
 	if n := preserved(2, 4); n != 4 {
 		t.Errorf("the preserved count is %d", n)
@@ -107,7 +112,7 @@ func TestScalingPolicies_HoldTheCount(t *testing.T) {
 	if n := preserved(1, 3); n != 3 {
 		t.Errorf("the preserved count is %d, above max 3", n)
 	}
-	if got := s.policies(); len(got) != 1 || got[0].ID != id {
+	if got := policiesOf(s); len(got) != 1 || got[0].ID != id {
 		t.Errorf("the policy is %+v, before it had the ID %s", got, id)
 	}
 }

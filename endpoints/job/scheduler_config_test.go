@@ -3,17 +3,19 @@ package job_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	read := func() *cluster.SchedulerConfiguration {
-		return must(s, cluster.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
+		return endpointstest.Must(s, cluster.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
 	}
 	set := func(c cluster.SchedulerConfiguration, cas bool) bool {
-		return must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
+		return endpointstest.Must(s, cluster.SchedulerConfigSet,
+			&cluster.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
 	}
 	first := *read()
 	if first != cluster.DefaultSchedulerConfiguration() {
@@ -32,28 +34,30 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	}
 	first.SchedulerAlgorithm = "best"
 	entries := s.Raft.Len()
-	rejected(s, structs.KindInvalid, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: first})
+	endpointstest.Rejected(s, structs.KindInvalid, cluster.SchedulerConfigSet,
+		&cluster.SchedulerConfigRequest{Config: first})
 	if s.Raft.Len() != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }
 
 func TestJobRegister_IsRejectedByTheConfiguration(t *testing.T) {
-	s := newServer(t)
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
-	s.addJob("enc", parameterized)
+	s := endpointstest.New(t)
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job("old")})
+	addJob(s, "enc", parameterized)
 	config := cluster.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
-	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
+	endpointstest.Must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
 	for _, id := range []string{"old", "new"} {
-		rejected(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
+		endpointstest.Rejected(s, structs.KindDenied, structs.JobRegister,
+			&structs.JobRegisterRequest{Job: endpointstest.Job(id)})
 	}
-	rejected(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
 		JobID: "enc",
 		Meta:  map[string]string{"who": "me"},
 	})
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
 	config.RejectJobRegistration = false
-	must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("new")})
+	endpointstest.Must(s, cluster.SchedulerConfigSet, &cluster.SchedulerConfigRequest{Config: config})
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job("new")})
 }

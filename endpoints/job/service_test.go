@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -16,19 +17,19 @@ import (
 )
 
 // offer reports that an allocation runs and offers the services with these names.
-func (s *server) offer(node, alloc string, names ...string) {
+func offer(s *endpointstest.Server, node, alloc string, names ...string) {
 	s.T.Helper()
 	var instances []*structs.ServiceInstance
 	for _, name := range names {
 		instances = append(instances, anOffer(alloc, name))
 	}
-	must(s, structs.NodeUpdateAllocs, offers(node, alloc, instances...))
+	endpointstest.Must(s, structs.NodeUpdateAllocs, offers(node, alloc, instances...))
 }
 
 func offers(node, alloc string, instances ...*structs.ServiceInstance) *structs.AllocsClientUpdateRequest {
 	return &structs.AllocsClientUpdateRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID:           alloc,
 			ClientStatus: structs.AllocRunning,
@@ -48,21 +49,21 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 }
 
 // addAllocIn places an allocation of a job of its own in a namespace.
-func (s *server) addAllocIn(ns, id, node string) {
+func addAllocIn(s *endpointstest.Server, ns, id, node string) {
 	s.T.Helper()
 	if ns != structs.DefaultNamespace {
-		must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
+		endpointstest.Must(s, cluster.NamespaceApply, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: ns},
 		})
 	}
-	job := testJob("job-" + id)
+	job := endpointstest.Job("job-" + id)
 	job.Namespace = ns
 	job.TaskGroups[0].Volumes = nil
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), ns, job.ID)
-	e := evalOf(stored, structs.TriggerJobRegister, 1)
+	e := endpointstest.EvalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: stored.JobModifyIndex,
 		Place: []*structs.Allocation{{
@@ -78,24 +79,25 @@ func (s *server) addAllocIn(ns, id, node string) {
 
 // withServices returns a server with a service web of a1 to a4, of which a4 is in another namespace, and
 // services that a1 offers alone.
-func withServices(t *testing.T) *server {
-	s := newServer(t)
+func withServices(t *testing.T) *endpointstest.Server {
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	for _, id := range []string{"a1", "a2", "a3"} {
 		s.AddAlloc(id, "n1")
 	}
-	s.addAllocIn("other", "a4", "n1")
-	s.offer("n1", "a1", "web", "api", "web-admin")
+	addAllocIn(s, "other", "a4", "n1")
+	offer(s, "n1", "a1", "web", "api", "web-admin")
 	for _, id := range []string{"a2", "a3", "a4"} {
-		s.offer("n1", id, "web")
+		offer(s, "n1", id, "web")
 	}
 	return s
 }
 
 // list returns each service as namespace/name: instances, passing ones, tags.
-func (s *server) listServices(q structs.QueryOptions) (all []string) {
+func listServices(s *endpointstest.Server, q structs.QueryOptions) (all []string) {
 	s.T.Helper()
-	for _, space := range must(s, structs.ServiceList, &structs.QueryRequest{QueryOptions: q}).Services {
+	for _, space := range endpointstest.Must(s, structs.ServiceList,
+		&structs.QueryRequest{QueryOptions: q}).Services {
 		for _, stub := range space.Services {
 			all = append(all, fmt.Sprintf("%s/%s: %d %d %v",
 				space.Namespace, stub.ServiceName, stub.Instances, stub.Passing, stub.Tags))
@@ -104,9 +106,9 @@ func (s *server) listServices(q structs.QueryOptions) (all []string) {
 	return all
 }
 
-func (s *server) instances(req structs.ServiceGetRequest) (ids []string) {
+func instances(s *endpointstest.Server, req structs.ServiceGetRequest) (ids []string) {
 	s.T.Helper()
-	for _, r := range must(s, structs.ServiceGet, &req).Services {
+	for _, r := range endpointstest.Must(s, structs.ServiceGet, &req).Services {
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -116,7 +118,7 @@ func TestServices_Listed(t *testing.T) {
 	s := withServices(t)
 	failing := anOffer("a3", "web")
 	failing.Status = structs.CheckFailing
-	must(s, structs.NodeUpdateAllocs, offers("n1", "a3", failing))
+	endpointstest.Must(s, structs.NodeUpdateAllocs, offers("n1", "a3", failing))
 	web := "default/web: 3 2 [of-a1 of-a2 of-a3]"
 	admin := "default/web-admin: 1 1 [of-a1]"
 	other := "other/web: 1 1 [of-a4]"
@@ -132,7 +134,7 @@ func TestServices_Listed(t *testing.T) {
 		"page":    {structs.QueryOptions{Namespace: "*", PerPage: 1, Reverse: true}, []string{other}},
 		"filter":  {structs.QueryOptions{Namespace: "*", Filter: `Namespace == "other"`}, []string{other}},
 	} {
-		if got := s.listServices(c.query); !slices.Equal(got, c.want) {
+		if got := listServices(s, c.query); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
@@ -163,11 +165,11 @@ func TestServices_Found(t *testing.T) {
 		},
 	} {
 		c.req.ServiceName = "web"
-		if got := strings.Join(s.instances(c.req), " "); got != c.want {
+		if got := strings.Join(instances(s, c.req), " "); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
-	page := must(s, structs.ServiceGet, &structs.ServiceGetRequest{
+	page := endpointstest.Must(s, structs.ServiceGet, &structs.ServiceGetRequest{
 		ServiceName:  "web",
 		QueryOptions: structs.QueryOptions{PerPage: 2},
 	})
@@ -175,7 +177,7 @@ func TestServices_Found(t *testing.T) {
 		ServiceName:  "web",
 		QueryOptions: structs.QueryOptions{PerPage: 2, NextToken: page.NextToken},
 	}
-	if got := s.instances(next); len(page.Services) != 2 || !slices.Equal(got, []string{"a3-web"}) {
+	if got := instances(s, next); len(page.Services) != 2 || !slices.Equal(got, []string{"a3-web"}) {
 		t.Errorf("pages of %d and %v", len(page.Services), got)
 	}
 	got := page.Services[0]
@@ -191,7 +193,7 @@ func TestServices_Found(t *testing.T) {
 func TestServices_ChosenByKey(t *testing.T) {
 	s := withServices(t)
 	choice := func(key string) string {
-		ids := s.instances(structs.ServiceGetRequest{ServiceName: "web", Choose: "1|" + key})
+		ids := instances(s, structs.ServiceGetRequest{ServiceName: "web", Choose: "1|" + key})
 		if len(ids) != 1 {
 			t.Fatalf("%s: got %v", key, ids)
 		}
@@ -214,11 +216,11 @@ func TestServices_ChosenByKey(t *testing.T) {
 		t.Errorf("60 keys choose only %v", chosen)
 	}
 	for _, bad := range []string{"x", "0|k", "-1|k", "1|", "|k", "9999999999999999999|k"} {
-		err := rejected(s, structs.KindInvalid, structs.ServiceGet,
+		err := endpointstest.Rejected(s, structs.KindInvalid, structs.ServiceGet,
 			&structs.ServiceGetRequest{ServiceName: "web", Choose: bad})
-		wantText(t, err, "expected N|KEY")
+		endpointstest.WantText(t, err, "expected N|KEY")
 	}
-	rejected(s, structs.KindInvalid, structs.ServiceGet, &structs.ServiceGetRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.ServiceGet, &structs.ServiceGetRequest{
 		ServiceName:  "web",
 		Choose:       "1|k",
 		QueryOptions: structs.QueryOptions{Filter: "ID =="},
@@ -227,8 +229,8 @@ func TestServices_ChosenByKey(t *testing.T) {
 
 func TestServices_OfAnAllocationAndOfAJob(t *testing.T) {
 	s := withServices(t)
-	ofAlloc := must(s, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "a1"}).Services
-	ofJob := must(s, structs.JobOffers, &structs.JobGetRequest{JobID: "job-a1"}).Services
+	ofAlloc := endpointstest.Must(s, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "a1"}).Services
+	ofJob := endpointstest.Must(s, structs.JobOffers, &structs.JobGetRequest{JobID: "job-a1"}).Services
 	for _, got := range [][]*structs.ServiceRegistration{ofAlloc, ofJob} {
 		var ids []string
 		for _, r := range got {
@@ -238,13 +240,16 @@ func TestServices_OfAnAllocationAndOfAJob(t *testing.T) {
 			t.Errorf("got %v", ids)
 		}
 	}
-	rejected(s, structs.KindNotFound, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "none"})
-	rejected(s, structs.KindNotFound, structs.JobOffers, &structs.JobGetRequest{JobID: "none"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.AllocOffers,
+		&structs.AllocGetRequest{AllocID: "none"})
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobOffers, &structs.JobGetRequest{JobID: "none"})
 	s.EndAlloc("a1", "n1")
-	if got := must(s, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "a1"}).Services; len(got) != 0 {
+	if got := endpointstest.Must(s, structs.AllocOffers,
+		&structs.AllocGetRequest{AllocID: "a1"}).Services; len(got) != 0 {
 		t.Errorf("an ended allocation offers %v", got)
 	}
-	if got := must(s, structs.JobOffers, &structs.JobGetRequest{JobID: "job-a1"}).Services; len(got) != 0 {
+	if got := endpointstest.Must(s, structs.JobOffers,
+		&structs.JobGetRequest{JobID: "job-a1"}).Services; len(got) != 0 {
 		t.Errorf("its job offers %v", got)
 	}
 }
@@ -255,7 +260,7 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	req := &structs.ServiceGetRequest{ServiceName: "web"}
-	index := must(s, structs.ServiceGet, req).Index
+	index := endpointstest.Must(s, structs.ServiceGet, req).Index
 	got := make(chan *structs.ServiceGetResponse, 1)
 	go func() {
 		waiting := *req
@@ -272,7 +277,7 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 }
 
 func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n1")
@@ -284,21 +289,22 @@ func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
 	} {
 		before := s.Raft.Len()
 		report := offers("n1", "a1", instances...)
-		wantText(t, rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, report), want)
+		endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs,
+			report), want)
 		if n := s.Raft.Len() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}
 	mixed := offers("n1", "a1", nil)
 	mixed.Allocs = append(mixed.Allocs, offers("n1", "a2", anOffer("a2", "web")).Allocs...)
-	rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, mixed)
-	if got := s.instances(structs.ServiceGetRequest{ServiceName: "web"}); len(got) != 1 {
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, mixed)
+	if got := instances(s, structs.ServiceGetRequest{ServiceName: "web"}); len(got) != 1 {
 		t.Errorf("the good report is recorded as %v", got)
 	}
 }
 
 func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	changed := anOffer("a1", "web")
@@ -320,13 +326,13 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 		{empty, 0},
 	} {
 		before := s.Raft.Len()
-		must(s, structs.NodeUpdateAllocs, offers("n1", "a1", c.instance))
+		endpointstest.Must(s, structs.NodeUpdateAllocs, offers("n1", "a1", c.instance))
 		if n := s.Raft.Len() - before; n != c.entries {
 			t.Errorf("report %d: %d log entries, want %d", i, n, c.entries)
 		}
 	}
 	before := s.Raft.Len()
-	s.offer("n1", "a1")
+	offer(s, "n1", "a1")
 	if n := s.Raft.Len() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
 		t.Errorf("a report without services: %d entries", n)
 	}
@@ -334,7 +340,7 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 
 // A new agent may make the network of a running allocation again.
 func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	for i, c := range []struct {
@@ -350,7 +356,7 @@ func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 		before := s.Raft.Len()
 		report := offers("n1", "a1")
 		report.Allocs[0].NetworkStatus = c.reported
-		must(s, structs.NodeUpdateAllocs, report)
+		endpointstest.Must(s, structs.NodeUpdateAllocs, report)
 		got := state.Alloc(s.Store.Read(), "a1").NetworkStatus
 		if n := s.Raft.Len() - before; n != c.entries || got == nil || got.Address != c.address {
 			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)

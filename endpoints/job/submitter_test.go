@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/state"
 	"berth/structs"
 )
@@ -42,28 +43,28 @@ func registration(priority int, token structs.Secret) *structs.JobRegisterReques
 	return &structs.JobRegisterRequest{Job: consulJob(priority), ConsulToken: token}
 }
 
-func submitterServer(t *testing.T) (*server, *fakeConsul) {
-	s := newServer(t)
-	f := &fakeConsul{Right: submitterToken}
+func submitterServer(t *testing.T) (*endpointstest.Server, *endpointstest.FakeConsul) {
+	s := endpointstest.New(t)
+	f := &endpointstest.FakeConsul{Right: submitterToken}
 	s.Consul = f
 	return s, f
 }
 
 func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	s, f := submitterServer(t)
-	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
-	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
 	if s.Raft.Len() != 0 {
 		t.Error("a rejected registration is in the log")
 	}
-	must(s, structs.JobRegister, registration(50, submitterToken))
-	must(s, structs.JobRegister, registration(60, submitterToken))
+	endpointstest.Must(s, structs.JobRegister, registration(50, submitterToken))
+	endpointstest.Must(s, structs.JobRegister, registration(60, submitterToken))
 	want := []string{"t-api web", "t-api web", "t-api web", "t-api web"}
 	if !slices.Equal(f.Checked, want) {
 		t.Errorf("checked the services %q, want %q", f.Checked, want)
 	}
-	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
-	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
+	endpointstest.Rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
+	endpointstest.Must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
 	if got := state.Job(s.Store.Read(), "default", "j").Priority; got != 50 {
 		t.Errorf("the job has priority %d after the revert", got)
 	}
@@ -72,9 +73,10 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 // A plan, and a change of a count, need no token.
 func TestRegister_ChecksNoOtherRequests(t *testing.T) {
 	s, f := submitterServer(t)
-	must(s, structs.JobPlan, &structs.JobPlanRequest{Job: consulJob(50)})
-	must(s, structs.JobRegister, registration(50, submitterToken))
-	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(3))})
+	endpointstest.Must(s, structs.JobPlan, &structs.JobPlanRequest{Job: consulJob(50)})
+	endpointstest.Must(s, structs.JobRegister, registration(50, submitterToken))
+	endpointstest.Must(s, structs.JobScale,
+		&structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(3))})
 	if len(f.Checked) != 1 {
 		t.Errorf("checked %q", f.Checked)
 	}
@@ -92,9 +94,10 @@ func TestRegister_StoresNoToken(t *testing.T) {
 			req := registration(50, submitterToken)
 			req.Job.ConsulToken = submitterToken
 			req.Submission = source
-			resp := must(s, structs.JobRegister, req)
-			must(s, structs.JobRegister, registration(60, submitterToken))
-			must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
+			resp := endpointstest.Must(s, structs.JobRegister, req)
+			endpointstest.Must(s, structs.JobRegister, registration(60, submitterToken))
+			endpointstest.Must(s, structs.JobRevert,
+				&structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
 			var saved bytes.Buffer
 			if err := s.Store.Save(&saved); err != nil {
 				t.Fatal(err)

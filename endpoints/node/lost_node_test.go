@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -39,9 +40,9 @@ func (f fakeFencing) For(t *state.FenceTarget, claims []*cluster.LostClaim) (
 func (f fakeFencing) Test(context.Context, *state.FenceTarget) []*cluster.FenceTest { return f.tests }
 
 // serverWithVolume is a server whose node n1 uses the volume v.
-func serverWithVolume(t *testing.T) *server {
+func serverWithVolume(t *testing.T) *endpointstest.Server {
 	t.Helper()
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -55,10 +56,10 @@ func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	s.Fencing = fakeFencing{devices: []*cluster.FenceDevice{{Name: "ipmi", Scope: cluster.FencePower}}}
 	s.SetNodeDown("n1")
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindDenied, cluster.NodeConfirmLost, word)
-	rejected(s, structs.KindDenied, cluster.NodeFence, word)
-	rejected(s, structs.KindDenied, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
-	must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	endpointstest.Rejected(s, structs.KindDenied, cluster.NodeConfirmLost, word)
+	endpointstest.Rejected(s, structs.KindDenied, cluster.NodeFence, word)
+	endpointstest.Rejected(s, structs.KindDenied, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	endpointstest.Must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
@@ -88,12 +89,12 @@ func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
 		}
 	}
 	check("the volume", func() *structs.WhyResponse {
-		return must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+		return endpointstest.Must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	})
-	ofJob := func() *structs.WhyResponse { return must(s, structs.JobWhy, job) }
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID})
+	ofJob := func() *structs.WhyResponse { return endpointstest.Must(s, structs.JobWhy, job) }
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID})
 	check("the job", ofJob)
-	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID, Purge: true})
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID, Purge: true})
 	check("the deleted job", ofJob)
 }
 
@@ -102,7 +103,7 @@ func TestWhy_CountsInTheTimeOfTheRows(t *testing.T) {
 	s := serverWithVolume(t)
 	s.SetNodeDown("n1")
 	s.Clock = s.Clock.Add(time.Hour)
-	text := must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"}).Text
+	text := endpointstest.Must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"}).Text
 	if !strings.Contains(text, "has been down for 1h0m0s") {
 		t.Errorf("after an hour:\n%s", text)
 	}
@@ -142,9 +143,9 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 				c.change(&sent)
 			}
 			if c.kind != "" {
-				rejected(s, c.kind, cluster.NodeFence, &sent)
+				endpointstest.Rejected(s, c.kind, cluster.NodeFence, &sent)
 			} else {
-				must(s, cluster.NodeFence, &sent)
+				endpointstest.Must(s, cluster.NodeFence, &sent)
 			}
 			order := state.FenceOrder(s.Store.Read(), "n1")
 			if (order == nil) != (c.kind != "") || order != nil && (order.By != "ann" || order.Why != "no answer") {
@@ -159,16 +160,16 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s.OverSocket = true
 	s.Fencing = fakeFencing{devices: []*cluster.FenceDevice{{Name: "ipmi", Scope: cluster.FencePower}}}
 	s.SetNodeDown("n1")
-	must(s, cluster.NodeFence, &cluster.NodeFenceRequest{NodeID: "n1"})
+	endpointstest.Must(s, cluster.NodeFence, &cluster.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
-		mustPropose(s, fsm.FenceBegin, &cluster.FenceBeginRequest{
+		endpointstest.MustPropose(s, fsm.FenceBegin, &cluster.FenceBeginRequest{
 			NodeID: "n1", Epoch: state.Node(s.Store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
 		})
-		mustPropose(s, fsm.FenceEnd, &cluster.FenceEndRequest{
+		endpointstest.MustPropose(s, fsm.FenceEnd, &cluster.FenceEndRequest{
 			NodeID: "n1", Number: uint64(i + 1), Cause: cluster.FenceCauseAgent,
 		})
 	}
-	got := must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	got := endpointstest.Must(s, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	switch {
 	case got.Status != structs.NodeDown || got.Order == nil || got.Order.By != "an operator" || got.Brake != nil:
 		t.Errorf("got %+v", got)
@@ -179,22 +180,23 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	case len(got.Devices) != 1 || got.Devices[0].Covers != 1:
 		t.Errorf("the devices are %+v", got.Devices)
 	}
-	rejected(s, structs.KindNotFound, cluster.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n9"})
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodeFenceStatus,
+		&structs.NodeGetRequest{NodeID: "n9"})
 }
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
 	word := &cluster.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindPrecondition, cluster.NodeConfirmLost, word)
+	endpointstest.Rejected(s, structs.KindPrecondition, cluster.NodeConfirmLost, word)
 	s.SetNodeDown("n1")
 	long := *word
 	long.Why = tooLong
-	rejected(s, structs.KindInvalid, cluster.NodeConfirmLost, &long)
+	endpointstest.Rejected(s, structs.KindInvalid, cluster.NodeConfirmLost, &long)
 	if !s.Claimed() {
 		t.Error("the claim was released without a word")
 	}
-	must(s, cluster.NodeConfirmLost, word)
+	endpointstest.Must(s, cluster.NodeConfirmLost, word)
 	runs := state.FenceRuns(s.Store.Read(), "n1")
 	if s.Claimed() || len(runs) != 1 || runs[0].Begun != s.Clock.UnixNano() {
 		t.Errorf("the claim is there: %t; the runs are %+v", s.Claimed(), runs)
@@ -204,13 +206,14 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	if got := must(s, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
+	if got := endpointstest.Must(s, cluster.NodeFenceTest,
+		&structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}
 	s.Fencing = fakeFencing{tests: []*cluster.FenceTest{{Device: "ipmi", OK: true}}}
-	got := must(s, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	got := endpointstest.Must(s, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Results) != 1 || got.Results[0].Device != "ipmi" {
 		t.Errorf("got %+v", got.Results)
 	}
-	rejected(s, structs.KindNotFound, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
 }

@@ -16,17 +16,17 @@ import (
 )
 
 // registerAgent registers node n1 again, for an agent.
-func (s *server) registerAgent(agent *structs.AgentProof) {
+func registerAgent(s *endpointstest.Server, agent *structs.AgentProof) {
 	s.T.Helper()
 	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
 }
 
 func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
 	return &structs.NodeHeartbeatRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Status:   structs.NodeReady,
 		Agent:    agent,
 	}
@@ -34,21 +34,21 @@ func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
 
 // The row has the boot, by which the next leader knows the node. A heartbeat does not change it.
 func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.Leases.Last = &agentproof.Last{AgentProof: *agenttest.Proof()}
 	rebooted := agenttest.Proof()
 	rebooted.BootID = "b2"
-	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(rebooted))
-	s.registerAgent(rebooted)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(rebooted))
+	registerAgent(s, rebooted)
 	if boot := state.Node(s.Store.Read(), "n1").BootID; boot != "b2" {
 		t.Errorf("the row has boot %q, want b2", boot)
 	}
-	must(s, structs.NodeHeartbeat, beatOf(rebooted))
+	endpointstest.Must(s, structs.NodeHeartbeat, beatOf(rebooted))
 }
 
 // sent sends a request as it is.
-func sent[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) error {
+func sent[Req, Resp any](s *endpointstest.Server, m structs.Method[Req, Resp], req *Req) error {
 	_, err := rpc.Call(s.T.Context(), s.RPC, m, req)
 	return err
 }
@@ -56,7 +56,7 @@ func sent[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) error
 // A copy of the disk on another machine must not get the lease, or a claim, because it tells nothing. A
 // version from before 0.1.0 tells no nonce, and a lower level or none.
 func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -83,7 +83,7 @@ func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
 	withoutNonce := &structs.AgentProof{BootID: "b1"}
 	claim := &structs.CSIVolumeClaimRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 	}
 	for name, c := range map[string]struct {
@@ -111,19 +111,19 @@ func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
 
 // A rejected agent changes nothing, and gets no lease.
 func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
-	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
+	registerAgent(s, &structs.AgentProof{BootID: "b1", Nonce: "x"})
 	renewed := len(s.Leases.Renewed)
 	written := s.Raft.Len()
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true} // by an earlier leader
-	err := rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the heartbeat: %v", err)
 	}
 	row := *state.Node(s.Store.Read(), "n1")
 	row.Name = "other"
-	err = rejected(s, structs.KindUnavailable, structs.NodeRegister,
+	err = endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: second})
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the registration: %v", err)
@@ -135,85 +135,88 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 
 // A call of an earlier epoch is rejected, also if it would change nothing.
 func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
-	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
+	s := endpointstest.New(t)
+	endpointstest.MustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
-	early := must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
+	early := endpointstest.Must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
-		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+		endpointstest.MustPropose(s, fsm.NodeStatus,
+			&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
 	}
 	req := &structs.AllocsClientUpdateRequest{
 		NodeID:    "n1",
-		SecretID:  secretOf("n1"),
+		SecretID:  endpointstest.SecretOf("n1"),
 		NodeEpoch: structs.NodeEpoch{Epoch: early},
 	}
-	err := rejected(s, structs.KindUnavailable, structs.NodeUpdateAllocs, req)
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeUpdateAllocs, req)
 	if structs.CauseOf(err) != structs.CauseStaleEpoch {
 		t.Errorf("a report of epoch %d: %v", early, err)
 	}
-	req.Epoch = must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
-	must(s, structs.NodeUpdateAllocs, req)
+	req.Epoch = endpointstest.Must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
+	endpointstest.Must(s, structs.NodeUpdateAllocs, req)
 }
 
 // The heartbeat in which the node tells that it is clean ends its return.
 func TestHeartbeat_EndsTheReturn(t *testing.T) {
-	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
+	s := endpointstest.New(t)
+	endpointstest.MustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
 	agent := &structs.AgentProof{BootID: "b1", Nonce: "x"}
-	s.registerAgent(agent)
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	back := must(s, structs.NodeHeartbeat, beatOf(agent))
+	registerAgent(s, agent)
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	back := endpointstest.Must(s, structs.NodeHeartbeat, beatOf(agent))
 	if !back.Returning || back.Epoch == 0 {
 		t.Errorf("the answer is %+v, want a return in an epoch", back.LeaseGrant)
 	}
 	beat := beatOf(agent)
 	for _, other := range []uint64{0, back.Epoch - 1} {
 		beat.CleanFor = other
-		if again := must(s, structs.NodeHeartbeat, beat); !again.Returning {
+		if again := endpointstest.Must(s, structs.NodeHeartbeat, beat); !again.Returning {
 			t.Errorf("a node that is clean for epoch %d ends its return in epoch %d", other, back.Epoch)
 		}
 	}
 	beat.CleanFor = back.Epoch
-	if last := must(s, structs.NodeHeartbeat, beat); last.Returning {
+	if last := endpointstest.Must(s, structs.NodeHeartbeat, beat); last.Returning {
 		t.Error("the node still returns")
 	}
 }
 
 // The first agent may still write to the volumes of a lost node, on its machine.
 func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
 	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true}
 	s.Claim("v", "a1", "n1") // first: the registration has no plugin
-	s.registerAgent(first)
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	registerAgent(s, first)
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
-	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: second})
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("with a volume: %v", err)
 	}
-	detail := must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}).Node
+	detail := endpointstest.Must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}).Node
 	if got := detail.SecondAgent; got == nil || got.BootID != "b2" || got.Reason != err.Error() {
 		t.Errorf("an operator sees %+v, want the second agent with the reason", got)
 	}
-	mustPropose(s, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	endpointstest.MustPropose(s, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Operator: "the machine is off",
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
-	s.registerAgent(second)
+	registerAgent(s, second)
 }
 
 // A copy of the disk of a lost node comes on another machine. The leader is new, and knows the row alone.
 func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	first := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
-	s.loseWithVolume(first)
+	loseWithVolume(s, first)
 	if row := state.Node(s.Store.Read(), "n1"); row.Machine != "machine:1" || row.Mark != "claim" {
 		t.Fatalf("the row has the machine %q and the mark %q, want machine:1 and claim", row.Machine, row.Mark)
 	}
@@ -224,53 +227,55 @@ func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
 		"from before the claim":      {BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}},
 		"which tells nothing itself": {BootID: "b2", Nonce: "x"},
 	} {
-		err := rejected(s, structs.KindUnavailable, structs.NodeRegister, s.returnOf(given))
+		err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeRegister, returnOf(s, given))
 		if structs.CauseOf(err) != structs.CauseSecondAgent {
 			t.Errorf("a copy %s: %v", name, err)
 		}
 	}
 	rebooted := &structs.AgentProof{BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: all}
-	must(s, structs.NodeRegister, s.returnOf(rebooted))
+	endpointstest.Must(s, structs.NodeRegister, returnOf(s, rebooted))
 }
 
 // The records of an agent were removed. The leader is new, and knows its place from the row.
 func TestRegister_AnAgentWithoutRecordsIsKnownByItsPlace(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	at := func(store, nonce, mark string) *structs.AgentProof {
 		return &structs.AgentProof{
 			BootID: "b1", Machine: "machine:1", Store: store, Nonce: nonce, Marks: []string{mark},
 		}
 	}
-	s.loseWithVolume(at("8:1", "x", "boot"))
-	err := rejected(s, structs.KindUnavailable, structs.NodeRegister, s.returnOf(at("8:2", "y", "new")))
+	loseWithVolume(s, at("8:1", "x", "boot"))
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeRegister,
+		returnOf(s, at("8:2", "y", "new")))
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("a copy of its directory: %v", err)
 	}
 	begins := at("8:1", "z", "new")
-	must(s, structs.NodeRegister, s.returnOf(begins))
-	must(s, structs.NodeHeartbeat, beatOf(begins))
+	endpointstest.Must(s, structs.NodeRegister, returnOf(s, begins))
+	endpointstest.Must(s, structs.NodeHeartbeat, beatOf(begins))
 }
 
 // loseWithVolume registers the agent of a node that has a volume, and takes the node down.
-func (s *server) loseWithVolume(first *structs.AgentProof) {
+func loseWithVolume(s *endpointstest.Server, first *structs.AgentProof) {
 	s.T.Helper()
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n1") // first: the registration has no plugin
-	s.registerAgent(first)
-	must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+	registerAgent(s, first)
+	endpointstest.Must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		FromAgent: structs.FromAgent{Agent: &structs.AgentProof{
 			BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"claim", "boot"}}},
 		Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 	})
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 }
 
 // returnOf is a registration of a node that was lost.
-func (s *server) returnOf(agent *structs.AgentProof) *structs.NodeRegisterRequest {
+func returnOf(s *endpointstest.Server, agent *structs.AgentProof) *structs.NodeRegisterRequest {
 	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
 	return &structs.NodeRegisterRequest{Node: &row, Agent: agent}
@@ -278,24 +283,25 @@ func (s *server) returnOf(agent *structs.AgentProof) *structs.NodeRegisterReques
 
 // A heartbeat is short, so the row may have a mark that it lacks: a registration has all.
 func TestHeartbeat_WithoutTheMarkOfTheRowHasToRegister(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	agent := &structs.AgentProof{BootID: "b1", Nonce: "x", Marks: []string{"older"}}
-	s.registerAgent(agent)
+	registerAgent(s, agent)
 	agent.Marks = []string{"newest", "newer"}
-	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(agent))
+	endpointstest.Rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(agent))
 	agent.Marks = []string{"newest", "newer", "older"}
-	s.registerAgent(agent)
+	registerAgent(s, agent)
 	agent.Marks = agent.Marks[:2]
-	must(s, structs.NodeHeartbeat, beatOf(agent))
-	if got := must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}).Node.Mark; got != "" {
+	endpointstest.Must(s, structs.NodeHeartbeat, beatOf(agent))
+	if got := endpointstest.Must(s, structs.NodeGet,
+		&structs.NodeGetRequest{NodeID: "n1"}).Node.Mark; got != "" {
 		t.Errorf("an operator gets the mark %q", got)
 	}
 }
 
 // A pool may want a proof after each reboot.
 func TestRegister_ARebootWaitsForAProofWhereThePoolAsks(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
@@ -303,13 +309,14 @@ func TestRegister_ARebootWaitsForAProofWhereThePoolAsks(t *testing.T) {
 	agent := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
 	row := *state.Node(s.Store.Read(), "n1")
 	row.NodePool = "twins"
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
-	mustPropose(s, fsm.NodePoolApply, &cluster.NodePoolApplyRequest{
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
+	endpointstest.MustPropose(s, fsm.NodePoolApply, &cluster.NodePoolApplyRequest{
 		Pool: &cluster.NodePool{Name: "twins", Reboot: cluster.RebootAsk}})
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	agent.BootID = "b2"
 	agent.Marks = []string{"boot2", "boot"}
-	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: agent})
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("after a reboot: %v", err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestHeartbeat_InventoryIsBounded(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.Raft.MarkRestored(s.T, 1)
 	long := heldClaim(strings.Repeat("v", structs.MaxName+1), "a1")
@@ -26,7 +27,7 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 	} {
 		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:    "n1",
-			SecretID:  secretOf("n1"),
+			SecretID:  endpointstest.SecretOf("n1"),
 			Inventory: reported,
 		})
 		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
@@ -40,7 +41,7 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 }
 
 func TestUpdateAlloc_TextsAreCut(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	long := strings.Repeat("x", 1<<20)
@@ -61,10 +62,10 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	}
 	request := &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs:   []*structs.AllocClientUpdate{reported},
 	}
-	must(s, structs.NodeUpdateAllocs, request)
+	endpointstest.Must(s, structs.NodeUpdateAllocs, request)
 	a := state.Alloc(s.Store.Read(), "a1")
 	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 ||
 		len(a.TaskStates) != 1 {
@@ -83,21 +84,21 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 		t.Error("the request itself was changed")
 	}
 	written := s.Raft.Len()
-	must(s, structs.NodeUpdateAllocs, request)
+	endpointstest.Must(s, structs.NodeUpdateAllocs, request)
 	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 }
 
 func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n1")
 	report := func(updates ...*structs.AllocClientUpdate) error {
 		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Allocs:   updates,
 		})
 		return err
@@ -149,7 +150,7 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 }
 
 func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	instance := func(edit func(*structs.CSIInfo)) []*structs.CSIPluginInstance {
 		i := &structs.CSIPluginInstance{
@@ -180,7 +181,7 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 	} {
 		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Upserts:  instances,
 		})
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {

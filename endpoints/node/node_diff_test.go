@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
@@ -12,12 +13,12 @@ import (
 )
 
 // nodeRow returns the row of a node.
-func nodeRow(s *server, id string) *structs.Node {
+func nodeRow(s *endpointstest.Server, id string) *structs.Node {
 	return state.Node(s.Store.Read(), id)
 }
 
 // instanceIndexes returns the indexes of a node's instances.
-func instanceIndexes(s *server, id string) (out []uint64) {
+func instanceIndexes(s *endpointstest.Server, id string) (out []uint64) {
 	for i := range csi.InstancesByNode(s.Store.Read(), id) {
 		out = append(out, i.ModifyIndex)
 	}
@@ -25,30 +26,30 @@ func instanceIndexes(s *server, id string) (out []uint64) {
 }
 
 func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
-	s := newServer(t)
-	first := must(s, structs.NodeRegister, testRegistration("n1"))
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	s := endpointstest.New(t)
+	first := endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
+	endpointstest.Must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
 	entries := s.Raft.Len()
 	before := fmt.Sprint(instanceIndexes(s, "n1"))
 	for range 3 {
-		again := must(s, structs.NodeRegister, testRegistration("n1"))
+		again := endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
 		if again.HeartbeatTTL == 0 || len(again.Servers) == 0 || again.Index < first.Index {
 			t.Errorf("answered %+v", again)
 		}
 	}
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
-		Upserts:  testRegistration("n1").CSI[:1],
+		SecretID: endpointstest.SecretOf("n1"),
+		Upserts:  endpointstest.Registration("n1").CSI[:1],
 		Removes:  []structs.CSIInstanceKey{{PluginID: "other", Kind: structs.CSIKindNode}},
 	})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
-		Upserts:  testRegistration("n1").CSI,
+		SecretID: endpointstest.SecretOf("n1"),
+		Upserts:  endpointstest.Registration("n1").CSI,
 		Full:     true,
 	})
 	if n := s.Raft.Len() - entries; n != 0 {
@@ -58,7 +59,7 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 		t.Errorf("the lease was renewed %d times, want 4", len(s.Leases.Renewed))
 	}
 	// A registration without a log entry would have changed only the time of the driver.
-	mustPropose(s, fsm.NodeRegister, testRegistration("n1"))
+	endpointstest.MustPropose(s, fsm.NodeRegister, endpointstest.Registration("n1"))
 	if after := fmt.Sprint(instanceIndexes(s, "n1")); after != before {
 		t.Errorf("in the log it changes instances: %s, before %s", after, before)
 	}
@@ -70,20 +71,20 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 // TestNodeRegister_UnsureIsWritten: the outcome of a request in flight is unknown, and a later registration
 // has to come after it.
 func TestNodeRegister_UnsureIsWritten(t *testing.T) {
-	s := newServer(t)
-	must(s, structs.NodeRegister, testRegistration("n1"))
+	s := endpointstest.New(t)
+	endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
 	row := nodeRow(s, "n1")
 	before := instanceIndexes(s, "n1")
 	entries := s.Raft.Len()
-	again := testRegistration("n1")
+	again := endpointstest.Registration("n1")
 	again.Node.Datacenter = row.Datacenter
 	again.Node.NodePool = row.NodePool
 	again.Unsure = true
 	again.Node.Drivers["exec"].UpdateTime = row.Drivers["exec"].UpdateTime
-	must(s, structs.NodeRegister, again)
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeRegister, again)
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Upserts:  again.CSI,
 		Full:     true,
 		Unsure:   true,
@@ -97,43 +98,43 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 }
 
 func TestNodeRegister_WritesEachChange(t *testing.T) {
-	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
-		"an attribute": func(_ *server, r *structs.NodeRegisterRequest) {
+	for name, edit := range map[string]func(s *endpointstest.Server, r *structs.NodeRegisterRequest){
+		"an attribute": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) {
 			r.Node.Attributes["kernel.name"] = "plan9"
 		},
-		"no attributes": func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
-		"a driver": func(_ *server, r *structs.NodeRegisterRequest) {
+		"no attributes": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
+		"a driver": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) {
 			r.Node.Drivers["exec"].Healthy = false
 		},
-		"resources": func(_ *server, r *structs.NodeRegisterRequest) {
+		"resources": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) {
 			r.Node.NodeResources.CPU.CpuShares++
 		},
-		"its address":      func(_ *server, r *structs.NodeRegisterRequest) { r.Node.HTTPAddr = "10.0.0.9:4646" },
-		"an instance less": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI = r.CSI[:1] },
-		"an instance more": func(_ *server, r *structs.NodeRegisterRequest) {
+		"its address":      func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.Node.HTTPAddr = "10.0.0.9:4646" },
+		"an instance less": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.CSI = r.CSI[:1] },
+		"an instance more": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) {
 			r.CSI = append(r.CSI, &structs.CSIPluginInstance{
 				Kind:    structs.CSIKindNode,
 				NodeID:  "n1",
 				CSIInfo: structs.CSIInfo{PluginID: "p2"},
 			})
 		},
-		"another instance": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[0].PluginID = "p2" },
-		"health":           func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].Healthy = false },
-		"a limit":          func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].NodeInfo.MaxVolumes = 11 },
-		"it was down": func(s *server, _ *structs.NodeRegisterRequest) {
-			mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		"another instance": func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.CSI[0].PluginID = "p2" },
+		"health":           func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.CSI[1].Healthy = false },
+		"a limit":          func(_ *endpointstest.Server, r *structs.NodeRegisterRequest) { r.CSI[1].NodeInfo.MaxVolumes = 11 },
+		"it was down": func(s *endpointstest.Server, _ *structs.NodeRegisterRequest) {
+			endpointstest.MustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{
 				NodeIDs: []string{"n1"},
 				Status:  structs.NodeDown,
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			must(s, structs.NodeRegister, testRegistration("n1"))
-			r := testRegistration("n1")
+			s := endpointstest.New(t)
+			endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
+			r := endpointstest.Registration("n1")
 			edit(s, r)
 			before := s.Raft.Len()
-			must(s, structs.NodeRegister, r)
+			endpointstest.Must(s, structs.NodeRegister, r)
 			if n := s.Raft.Len() - before; n != 1 {
 				t.Errorf("%d log entries, want 1", n)
 			}
@@ -141,7 +142,7 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 				t.Errorf("the node is %s", n.Status)
 			}
 			before = s.Raft.Len()
-			must(s, structs.NodeRegister, r)
+			endpointstest.Must(s, structs.NodeRegister, r)
 			if n := s.Raft.Len() - before; n != 0 {
 				t.Errorf("a repeated registration made %d log entries", n)
 			}
@@ -150,18 +151,19 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 }
 
 func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
-	s := newServer(t)
-	must(s, structs.NodeRegister, testRegistration("n1"))
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	s := endpointstest.New(t)
+	endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration("n1"))
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
-		Upserts:  testRegistration("n1").CSI,
+		SecretID: endpointstest.SecretOf("n1"),
+		Upserts:  endpointstest.Registration("n1").CSI,
 		Full:     true,
 	})
-	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+	endpointstest.Must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Status:   structs.NodeReady,
 	})
 	if i := csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
@@ -170,14 +172,14 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 }
 
 func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	say := func(status, event string) int {
 		before := s.Raft.Len()
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Allocs: []*structs.AllocClientUpdate{
 				{
 					ID:           "a1",
@@ -204,11 +206,11 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 }
 
 // reportHealth reports that allocation a1 of n1 runs, and its health.
-func reportHealth(s *server, healthy bool) {
+func reportHealth(s *endpointstest.Server, healthy bool) {
 	s.T.Helper()
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID:               "a1",
 			ClientStatus:     structs.AllocRunning,
@@ -219,7 +221,7 @@ func reportHealth(s *server, healthy bool) {
 
 // An unhealthy allocation in no deployment may recover while nothing else of it changes.
 func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	var written []bool
@@ -237,9 +239,9 @@ func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 }
 
 // registerNodes registers a number of nodes.
-func registerNodes(s *server, n int) {
+func registerNodes(s *endpointstest.Server, n int) {
 	for i := range n {
-		must(s, structs.NodeRegister, testRegistration(fmt.Sprintf("f%05d", i)))
+		endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration(fmt.Sprintf("f%05d", i)))
 	}
 }
 
@@ -249,7 +251,7 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	cost := map[int][2]float64{}
 	sizes := []int{50, 1000}
 	for _, size := range sizes {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		registerNodes(s, size)
 		before := s.Raft.Len()
 		registerNodes(s, size)
@@ -258,10 +260,13 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 		}
 		next := size
 		cost[size] = [2]float64{
-			testing.AllocsPerRun(20, func() { must(s, structs.NodeRegister, testRegistration("f00007")) }),
+			testing.AllocsPerRun(20, func() {
+				endpointstest.Must(s, structs.NodeRegister,
+					endpointstest.Registration("f00007"))
+			}),
 			testing.AllocsPerRun(20, func() {
 				next++
-				must(s, structs.NodeRegister, testRegistration(fmt.Sprintf("f%05d", next)))
+				endpointstest.Must(s, structs.NodeRegister, endpointstest.Registration(fmt.Sprintf("f%05d", next)))
 			}),
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/state"
 	"berth/structs"
 )
@@ -14,11 +15,12 @@ import (
 // The notes of a cancellation stand beside those of the drain, and a change without notes keeps them. Without
 // a drain there is nothing to note.
 func TestNodeDrain_KeepsItsNotes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	drain := func(spec *structs.DrainSpec, meta map[string]string) {
 		t.Helper()
-		must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: spec, Meta: meta})
+		endpointstest.Must(s, structs.NodeDrain,
+			&structs.NodeDrainRequest{NodeID: "n1", DrainSpec: spec, Meta: meta})
 	}
 	check := func(when string, want map[string]string) {
 		t.Helper()
@@ -36,7 +38,7 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	drain(nil, map[string]string{"cancel_message": "later"})
 	check("without notes of its own", map[string]string{"cancel_message": "later"})
 	drain(&structs.DrainSpec{}, map[string]string{"message": strings.Repeat("x", structs.MaxDrainMeta/2)})
-	rejected(s, structs.KindInvalid, structs.NodeDrain, &structs.NodeDrainRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeDrain, &structs.NodeDrainRequest{
 		NodeID: "n1",
 		Meta:   map[string]string{"cancel_message": strings.Repeat("x", structs.MaxDrainMeta/2)},
 	})
@@ -53,11 +55,12 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 
 // The leader's loop takes no step of a drain while a request changes it.
 func TestNodeDrain_LocksTheDrains(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
 	s.Drains = lock
-	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
+	endpointstest.Must(s, structs.NodeDrain,
+		&structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	if !slices.Equal(lock.seen, []bool{false, true}) {
 		t.Errorf("the node drains at the lock and the unlock: %v, want false and true", lock.seen)
 	}
@@ -74,11 +77,12 @@ func (l *lockOfDrains) Unlock() { l.seen = append(l.seen, l.drains()) }
 
 // The status of a drain tells what each allocation waits for.
 func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
-	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
-	got := must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	endpointstest.Must(s, structs.NodeDrain,
+		&structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
+	got := endpointstest.Must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Waits) != 1 || got.Waits[0].AllocID != "a1" || got.Waits[0].Reason == "" ||
 		got.DrainStrategy == nil || got.LastDrain == nil {
 		t.Errorf("got %+v", got)
@@ -87,22 +91,22 @@ func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
 
 // A node that registers learns that its last shutdown has drained it, until it has said that it is back.
 func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
 	s.Drains = lock
 	leave := func(spec *structs.DrainSpec) {
 		t.Helper()
-		must(s, structs.NodeLeave, &structs.NodeLeaveRequest{
+		endpointstest.Must(s, structs.NodeLeave, &structs.NodeLeaveRequest{
 			NodeID:    "n1",
-			SecretID:  secretOf("n1"),
+			SecretID:  endpointstest.SecretOf("n1"),
 			DrainSpec: spec,
 		})
 	}
 	left := func() bool {
 		t.Helper()
 		node := state.Node(s.Store.Read(), "n1").Copy()
-		return must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}).Left
+		return endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}).Left
 	}
 	if left() {
 		t.Error("a node that has not left is told so")
@@ -119,14 +123,14 @@ func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
 		t.Errorf("the node drains at the locks and unlocks: %v", lock.seen)
 	}
 	for _, secret := range []string{"", "wrong"} {
-		rejected(s, structs.KindDenied, structs.NodeLeave, &structs.NodeLeaveRequest{
+		endpointstest.Rejected(s, structs.KindDenied, structs.NodeLeave, &structs.NodeLeaveRequest{
 			NodeID:   "n1",
 			SecretID: secret,
 		})
 	}
-	rejected(s, structs.KindInvalid, structs.NodeLeave, &structs.NodeLeaveRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeLeave, &structs.NodeLeaveRequest{
 		NodeID:    "n1",
-		SecretID:  secretOf("n1"),
+		SecretID:  endpointstest.SecretOf("n1"),
 		DrainSpec: &structs.DrainSpec{Deadline: structs.MaxDrainDeadline + 1},
 	})
 }

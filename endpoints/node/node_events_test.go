@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -13,14 +14,14 @@ import (
 
 // reportingNode is a node with a driver, a device and a plugin, and its servers.
 type reportingNode struct {
-	*server
+	*endpointstest.Server
 	report *structs.NodeRegisterRequest
 	seen   uint64
 }
 
 // register registers the node again, as a restarted agent does.
 func (n *reportingNode) register() {
-	must(n.server, structs.NodeRegister, &structs.NodeRegisterRequest{
+	endpointstest.Must(n.Server, structs.NodeRegister, &structs.NodeRegisterRequest{
 		Node: n.report.Node.Copy(),
 		CSI:  n.instances(),
 	})
@@ -36,16 +37,16 @@ func (n *reportingNode) instances() (all []*structs.CSIPluginInstance) {
 
 // updatePlugins reports all plugins without the node.
 func (n *reportingNode) updatePlugins() {
-	must(n.server, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(n.Server, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Upserts:  n.instances(),
 		Full:     true,
 	})
 }
 
 func (n *reportingNode) setDown() {
-	mustPropose(n.server, fsm.NodeStatus, &structs.NodeStatusUpdate{
+	endpointstest.MustPropose(n.Server, fsm.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs: []string{"n1"},
 		Status:  structs.NodeDown,
 	})
@@ -75,7 +76,7 @@ func faultOf(healthy *bool, description *string) func(fault string) (set func())
 
 // TestNodeEvents_AreWrittenOnceOverRestarts leads a node through changes and through restarts of its agent.
 func TestNodeEvents_AreWrittenOnceOverRestarts(t *testing.T) {
-	n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
+	n := &reportingNode{Server: endpointstest.New(t), report: endpointstest.Registration("n1")}
 	n.report.CSI = n.report.CSI[1:]
 	n.report.CSI[0].AllocID = "alloc1"
 	device := &structs.NodeDevice{ID: "0", Healthy: true}
@@ -151,7 +152,7 @@ func TestNodeEvents_AreWrittenOnceOverRestarts(t *testing.T) {
 // way through the log.
 func TestNodeEvents_OfARepeatedReportAreWrittenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
+		n := &reportingNode{Server: endpointstest.New(t), report: endpointstest.Registration("n1")}
 		n.register()
 		n.news()
 		n.report.Node.Drivers["exec"].Healthy = false

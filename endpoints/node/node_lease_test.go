@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
@@ -14,34 +15,34 @@ import (
 
 // The row of a longer lease is in the log before the lease is granted: the next leader knows of it.
 func TestExtendLease_IsRecordedFirst(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	req := &cluster.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
 	s.Raft.Fail(structs.Unavailablef("no quorum"))
-	rejected(s, structs.KindUnavailable, cluster.NodeExtendLease, req)
+	endpointstest.Rejected(s, structs.KindUnavailable, cluster.NodeExtendLease, req)
 	if len(s.Leases.Extended) > 0 {
 		t.Errorf("a lease was granted without its row: %v", s.Leases.Extended)
 	}
 
 	s.Raft.Fail(nil)
-	resp := must(s, cluster.NodeExtendLease, req)
+	resp := endpointstest.Must(s, cluster.NodeExtendLease, req)
 	if !slices.Equal(s.Leases.Extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
 		t.Errorf("granted %v, answered %s", s.Leases.Extended, resp.DownAfter)
 	}
 
-	rejected(s, structs.KindNotFound, cluster.NodeExtendLease,
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodeExtendLease,
 		&cluster.NodeExtendLeaseRequest{NodeID: "n2", For: time.Minute})
-	rejected(s, structs.KindInvalid, cluster.NodeExtendLease,
+	endpointstest.Rejected(s, structs.KindInvalid, cluster.NodeExtendLease,
 		&cluster.NodeExtendLeaseRequest{NodeID: "n1", For: 2 * time.Hour})
 }
 
 // A node counts on its lease. A former leader, and a server that has just begun to lead, must not grant one.
 func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
-	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
-		"heartbeat": func(s *server) (structs.LeaseGrant, error) {
+	for name, renew := range map[string]func(s *endpointstest.Server) (structs.LeaseGrant, error){
+		"heartbeat": func(s *endpointstest.Server) (structs.LeaseGrant, error) {
 			req := agenttest.Request(&structs.NodeHeartbeatRequest{
 				NodeID:   "n1",
-				SecretID: secretOf("n1"),
+				SecretID: endpointstest.SecretOf("n1"),
 				Status:   structs.NodeReady,
 			})
 			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeHeartbeat, req)
@@ -50,7 +51,7 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 			}
 			return resp.LeaseGrant, nil
 		},
-		"registration": func(s *server) (structs.LeaseGrant, error) {
+		"registration": func(s *endpointstest.Server) (structs.LeaseGrant, error) {
 			row := *state.Node(s.Store.Read(), "n1")
 			req := agenttest.Request(&structs.NodeRegisterRequest{Node: &row})
 			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeRegister, req)
@@ -60,7 +61,7 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 			return resp.LeaseGrant, nil
 		},
 	} {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		s.AddNode("n1", "a")
 		granted := len(s.Leases.Renewed)
 		s.Raft.Verify = structs.NotServedf("lost the leadership")
@@ -80,14 +81,14 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 
 // A check that began before a request says nothing about the leadership at its arrival.
 func TestLease_NeedsACheckThatBeganAfterTheRequest(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	renew := func(node string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() {
 			req := agenttest.Request(&structs.NodeHeartbeatRequest{
-				NodeID: node, SecretID: secretOf(node), Status: structs.NodeReady,
+				NodeID: node, SecretID: endpointstest.SecretOf(node), Status: structs.NodeReady,
 			})
 			_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
 			ended <- err

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/agenttest"
 	"berth/rpc"
@@ -14,14 +15,14 @@ import (
 // A node may be marked down after its request was authenticated, by this leader or the one before. Its
 // volumes are released soon, so it must not count a lease in the former epoch.
 func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	// The servers count epochs from then on.
-	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
+	endpointstest.MustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
 		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Status:   structs.NodeReady,
 		})
 		return rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)

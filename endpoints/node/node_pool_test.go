@@ -4,24 +4,26 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
 func TestNodePools_AreThoseThatNodesName(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for id, pool := range map[string]string{"n1": "", "n2": "gpu", "n3": "gpu"} {
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+		endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
 			Node: &structs.Node{ID: id, SecretID: "s-" + id, Name: id, NodePool: pool},
 		})
 	}
 	for id, pool := range map[string]string{"j1": "", "j2": "gpu", "j3": "all"} {
-		job := testJob(id)
+		job := endpointstest.Job(id)
 		job.NodePool = pool
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	}
 	names := func(q structs.QueryOptions) (all []string) {
-		for _, p := range must(s, cluster.NodePoolList, &structs.QueryRequest{QueryOptions: q}).Pools {
+		for _, p := range endpointstest.Must(s, cluster.NodePoolList,
+			&structs.QueryRequest{QueryOptions: q}).Pools {
 			all = append(all, p.Name)
 		}
 		return all
@@ -41,14 +43,14 @@ func TestNodePools_AreThoseThatNodesName(t *testing.T) {
 		"gpu":     "n2 n3 j2",
 	} {
 		get := &cluster.NodePoolGetRequest{Name: name}
-		if p := must(s, cluster.NodePoolGet, get).Pool; p.Name != name || p.CreateIndex == 0 {
+		if p := endpointstest.Must(s, cluster.NodePoolGet, get).Pool; p.Name != name || p.CreateIndex == 0 {
 			t.Errorf("pool %s is %+v", name, p)
 		}
 		got := ""
-		for _, n := range must(s, cluster.NodePoolNodes, get).Nodes {
+		for _, n := range endpointstest.Must(s, cluster.NodePoolNodes, get).Nodes {
 			got += n.ID + " "
 		}
-		for _, j := range must(s, cluster.NodePoolJobs, get).Jobs {
+		for _, j := range endpointstest.Must(s, cluster.NodePoolJobs, get).Jobs {
 			got += j.ID
 		}
 		if got != want {
@@ -56,7 +58,7 @@ func TestNodePools_AreThoseThatNodesName(t *testing.T) {
 		}
 	}
 	none := &cluster.NodePoolGetRequest{Name: "none"}
-	rejected(s, structs.KindNotFound, cluster.NodePoolGet, none)
-	rejected(s, structs.KindNotFound, cluster.NodePoolNodes, none)
-	rejected(s, structs.KindNotFound, cluster.NodePoolJobs, none)
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodePoolGet, none)
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodePoolNodes, none)
+	endpointstest.Rejected(s, structs.KindNotFound, cluster.NodePoolJobs, none)
 }

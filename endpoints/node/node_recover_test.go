@@ -5,17 +5,20 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
-func (s *server) heartbeat(node string, reported *structs.NodeInventory) *structs.NodeHeartbeatResponse {
+func heartbeat(
+	s *endpointstest.Server, node string, reported *structs.NodeInventory,
+) *structs.NodeHeartbeatResponse {
 	s.T.Helper()
-	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+	return endpointstest.Must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 		NodeID:    node,
-		SecretID:  secretOf(node),
+		SecretID:  endpointstest.SecretOf(node),
 		Status:    structs.NodeReady,
 		Inventory: reported,
 	})
@@ -33,7 +36,7 @@ func heldClaim(volume, alloc string) structs.CSIHeldClaim {
 
 // A volume that a node holds, or has released since the restore, may be attached to it without a row.
 func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	for _, v := range []string{"held", "left", "own"} {
 		s.AddVolume(v)
@@ -56,7 +59,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 			heldClaim("held", "gone"),
 		},
 	}
-	if !s.heartbeat("n1", nil).Unaccounted || !s.heartbeat("n1", reported).Unaccounted {
+	if !heartbeat(s, "n1", nil).Unaccounted || !heartbeat(s, "n1", reported).Unaccounted {
 		t.Error("the node holds volumes without a claim, and is accounted for")
 	}
 	attached := func(volume string) *structs.CSIAttachment {
@@ -76,23 +79,23 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 		t.Errorf("the claimed volume: %+v", a)
 	}
 	written := s.Raft.Len()
-	s.heartbeat("n1", reported)
+	heartbeat(s, "n1", reported)
 	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
-	if s.heartbeat("n1", &structs.NodeInventory{Held: reported.Held[:1], Left: reported.Left}).Unaccounted {
+	if heartbeat(s, "n1", &structs.NodeInventory{Held: reported.Held[:1], Left: reported.Left}).Unaccounted {
 		t.Error("the node holds only claimed volumes, and is not accounted for")
 	}
 }
 
 // A node says by which ID its plugin knows it. The servers detach nothing from another node on its word.
 func TestHeartbeat_RecordsNoAttachmentToAnotherNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	for _, n := range []string{"n1", "n2", "n3"} {
 		s.AddNode(n, "a")
 	}
-	s.knownAs("n2", "ext-n3") // it says so
-	s.knownAs("n3", "ext-n3")
+	knownAs(s, "n2", "ext-n3") // it says so
+	knownAs(s, "n3", "ext-n3")
 	for _, v := range []string{"idle", "used", "own"} {
 		s.AddVolume(v)
 	}
@@ -110,7 +113,7 @@ func TestHeartbeat_RecordsNoAttachmentToAnotherNode(t *testing.T) {
 	} {
 		held := heldClaim(c.volume, "gone")
 		held.ExternalNodeID = c.external
-		s.heartbeat(c.node, &structs.NodeInventory{Held: []structs.CSIHeldClaim{held}})
+		heartbeat(s, c.node, &structs.NodeInventory{Held: []structs.CSIHeldClaim{held}})
 		if got := csi.Attachment(s.Store.Read(), "default", c.volume, c.node); (got != nil) != c.want {
 			t.Errorf("%s holds %s as %s: got %+v, want a row: %t", c.node, c.volume, c.external, got, c.want)
 		}
@@ -118,36 +121,36 @@ func TestHeartbeat_RecordsNoAttachmentToAnotherNode(t *testing.T) {
 }
 
 // knownAs makes a node report the ID by which the plugin "pl" knows it.
-func (s *server) knownAs(node, external string) {
+func knownAs(s *endpointstest.Server, node, external string) {
 	s.T.Helper()
 	half := *csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, node)
 	half.NodeInfo = &structs.CSINodeInfo{ID: external}
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+	endpointstest.Must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: endpointstest.SecretOf(node),
 		Upserts:  []*structs.CSIPluginInstance{&half},
 	})
 }
 
 // A node deletes its record of a volume once the servers know of the release.
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.Raft.MarkRestored(s.T, 1)
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}},
 	}
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
-	wantText(t, err, "report its volumes first")
-	s.heartbeat("n1", &structs.NodeInventory{})
-	must(s, structs.CSIVolumeUnpublish, release)
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
+	endpointstest.WantText(t, err, "report its volumes first")
+	heartbeat(s, "n1", &structs.NodeInventory{})
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, release)
 }
 
 // serverWithUnclaimedVolume is a server with the volume v, which no claim names.
-func serverWithUnclaimedVolume(t *testing.T) (*server, *fakeNode) {
-	s := newServer(t)
+func serverWithUnclaimedVolume(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
+	s := endpointstest.New(t)
 	n := s.AddNode("n1", "a")
 	s.AddVolume("v")
 	n.Calls = nil
@@ -167,14 +170,14 @@ func forceFrom(node string) *structs.CSIVolumeDetachRequest {
 	}
 }
 
-func (s *server) attachmentTo(node string) *structs.CSIAttachment {
+func attachmentTo(s *endpointstest.Server, node string) *structs.CSIAttachment {
 	return csi.Attachment(s.Store.Read(), "default", "v", node)
 }
 
 func TestUnclaimedDetach_CallsAnUpNodeFirst(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
-	must(s, structs.CSIVolumeDetach, detachFrom("n1"))
-	a := s.attachmentTo("n1")
+	endpointstest.Must(s, structs.CSIVolumeDetach, detachFrom("n1"))
+	a := attachmentTo(s, "n1")
 	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
 		a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
 		t.Errorf("called %v; attachment %+v", n.Called(), a)
@@ -186,9 +189,9 @@ func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 	n.Answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
-	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
-	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceFrom("n1"))
-	if s.attachmentTo("n1") != nil {
+	endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
+	endpointstest.Rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceFrom("n1"))
+	if attachmentTo(s, "n1") != nil {
 		t.Error("a detach is recorded while the volume is mounted")
 	}
 }
@@ -196,8 +199,8 @@ func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
 	s.Raft.MarkRestored(s.T, 1)
-	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
-	if s.attachmentTo("n1") != nil {
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
+	if attachmentTo(s, "n1") != nil {
 		t.Error("a detach is recorded while the volume may be mounted")
 	}
 }
@@ -205,63 +208,65 @@ func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
 	s.SetNodeDown("n1")
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
-	wantText(t, err, "volume detach -force")
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
+	endpointstest.WantText(t, err, "volume detach -force")
 	// The node answers that it has nothing, which is no proof while it is down.
-	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("n1"))
-	if s.attachmentTo("n1") != nil {
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("n1"))
+	if attachmentTo(s, "n1") != nil {
 		t.Error("a detach is recorded without an operator's word")
 	}
 	s.OverSocket = true
-	must(s, structs.CSIVolumeDetach, forceFrom("n1"))
-	if s.attachmentTo("n1") == nil {
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceFrom("n1"))
+	if attachmentTo(s, "n1") == nil {
 		t.Error("no detach is recorded")
 	}
 }
 
 func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
-	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
-	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("i-0abc"))
-	if s.attachmentTo("i-0abc") != nil {
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
+	endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("i-0abc"))
+	if attachmentTo(s, "i-0abc") != nil {
 		t.Error("a detach is recorded, and nothing proves that the node does not write")
 	}
 
 	s.OverSocket = true
-	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
-	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
+	if a := attachmentTo(s, "i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
 		t.Errorf("got the attachment %+v", a)
 	}
-	must(s, structs.CSIVolumeDetach, forceFrom("ext-n1"))
-	if s.attachmentTo("n1") == nil || len(n.Called()) != 1 {
+	endpointstest.Must(s, structs.CSIVolumeDetach, forceFrom("ext-n1"))
+	if attachmentTo(s, "n1") == nil || len(n.Called()) != 1 {
 		t.Error("the node with that ID of the plugin was not called")
 	}
 }
 
 func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID:       "n2",
-			SecretID: secretOf("n2"),
+			SecretID: endpointstest.SecretOf("n2"),
 			Name:     "n2",
 		},
 	})
-	s.Nodes.Bind("n2", &fakeNode{Ended: make(chan struct{})})
-	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
-	wantText(t, err, "its job running there")
+	s.Nodes.Bind("n2", &endpointstest.FakeNode{Ended: make(chan struct{})})
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
+	endpointstest.WantText(t, err, "its job running there")
 }
 
 // returned is a server with the nodes n1 and n2. n2 was deleted, and is back with two volumes of before.
-func returned(t *testing.T) (*server, *fakeNode) {
-	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
+func returned(t *testing.T) (*endpointstest.Server, *endpointstest.FakeNode) {
+	s := endpointstest.New(t)
+	endpointstest.MustPropose(s, fsm.LeaseBoundSet, &cluster.LeaseBoundRequest{Longest: time.Minute})
 	s.AddNode("n1", "a")
 	for _, v := range []string{"stuck", "freed", "v"} {
 		s.AddVolume(v)
 	}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2", Status: structs.NodeReady},
+	endpointstest.Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{
+			ID: "n2", SecretID: endpointstest.SecretOf("n2"), Name: "n2", Status: structs.NodeReady,
+		},
 		Inventory: &structs.NodeInventory{
 			Held: []structs.CSIHeldClaim{heldClaim("stuck", "gone"), heldClaim("freed", "gone")},
 		},
@@ -271,25 +276,25 @@ func returned(t *testing.T) (*server, *fakeNode) {
 	return s, n
 }
 
-func (s *server) release(volume string) *structs.CSIVolumeUnpublishRequest {
+func release(s *endpointstest.Server, volume string) *structs.CSIVolumeUnpublishRequest {
 	return &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n2",
-		SecretID: secretOf("n2"),
+		SecretID: endpointstest.SecretOf("n2"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: "gone"}},
 	}
 }
 
 func TestHeartbeat_OfAReturnedNodeFreesWhatItHasLetGoOf(t *testing.T) {
 	s, _ := returned(t)
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, s.release("freed"))
-	wantText(t, err, "was deleted and came back")
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release(s, "freed"))
+	endpointstest.WantText(t, err, "was deleted and came back")
 	stuck := heldClaim("stuck", "gone")
 	stuck.ExternalNodeID = "ext-n2"
 	reported := &structs.NodeInventory{
 		Held: []structs.CSIHeldClaim{stuck},
 		Left: []structs.CSIHeldClaim{heldClaim("freed", "gone")},
 	}
-	if !s.heartbeat("n2", reported).Unaccounted {
+	if !heartbeat(s, "n2", reported).Unaccounted {
 		t.Fatal("the node holds a volume without a claim, and is accounted for")
 	}
 	for volume, waits := range map[string]bool{"stuck": true, "freed": false, "v": false} {
@@ -302,10 +307,10 @@ func TestHeartbeat_OfAReturnedNodeFreesWhatItHasLetGoOf(t *testing.T) {
 	if a == nil || a.State != structs.AttachmentDetaching {
 		t.Errorf("the volume that no longer waits may be attached, its row is %+v", a)
 	}
-	must(s, structs.CSIVolumeUnpublish, s.release("freed"))
-	rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, s.release("stuck"))
+	endpointstest.Must(s, structs.CSIVolumeUnpublish, release(s, "freed"))
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release(s, "stuck"))
 	written := s.Raft.Len()
-	s.heartbeat("n2", reported)
+	heartbeat(s, "n2", reported)
 	if n := s.Raft.Len(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
@@ -314,9 +319,9 @@ func TestHeartbeat_OfAReturnedNodeFreesWhatItHasLetGoOf(t *testing.T) {
 func TestUnclaimedDetach_AReturnedNodeReportsItsOtherVolumes(t *testing.T) {
 	s, n := returned(t)
 	stuck := &structs.CSIVolumeDetachRequest{VolumeID: "stuck", NodeID: "n2"}
-	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, stuck)
-	wantText(t, err, "was deleted and came back")
-	must(s, structs.CSIVolumeDetach, detachFrom("n2"))
+	err := endpointstest.Rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, stuck)
+	endpointstest.WantText(t, err, "was deleted and came back")
+	endpointstest.Must(s, structs.CSIVolumeDetach, detachFrom("n2"))
 	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) {
 		t.Errorf("called %v", n.Called())
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	call := func(m string, req any) error {
 		for _, e := range s.List() {
@@ -68,7 +68,7 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 			node, secret string
 			want         structs.Kind
 		}{
-			{"n1", secretOf("n1"), ""},
+			{"n1", endpointstest.SecretOf("n1"), ""},
 			{"n1", "wrong", structs.KindDenied},
 			{"n1", "", structs.KindDenied},
 			{"n9", "wrong", structs.KindNotFound}, // so that the node registers again
@@ -93,9 +93,9 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 }
 
 func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
-	s := newServer(t, quickSettings())
+	s := endpointstest.New(t, endpointstest.QuickSettings())
 	s.Raft.IsMe = false
-	rejected(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
+	endpointstest.Rejected(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
 		NodeID:       "n1",
 		SecretID:     "s",
 		QueryOptions: structs.QueryOptions{AllowStale: true},
@@ -103,7 +103,7 @@ func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
 }
 
 func TestNodeRegister_RejectsBadNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	whole := func() *structs.Node {
 		return &structs.Node{
@@ -129,27 +129,21 @@ func TestNodeRegister_RejectsBadNode(t *testing.T) {
 		"another's name": {func(r *structs.NodeRegisterRequest) { r.Node.ID = "n1" }, structs.KindDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{&endpointstest.Server{
-				Endpoints: s.Endpoints,
-				T:         t,
-				Raft:      s.Raft,
-				Leases:    s.Leases,
-				RPC:       s.RPC,
-			}}
+			s := s.In(t)
 			req := &structs.NodeRegisterRequest{Node: whole()}
 			c.edit(req)
-			rejected(s, c.kind, structs.NodeRegister, req)
+			endpointstest.Rejected(s, c.kind, structs.NodeRegister, req)
 		})
 	}
 }
 
 func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {
-		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		return endpointstest.Must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:   "n1",
-			SecretID: secretOf("n1"),
+			SecretID: endpointstest.SecretOf("n1"),
 			Status:   status,
 		})
 	}
@@ -166,23 +160,24 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	if len(s.Leases.Renewed) != 11 {
 		t.Errorf("the lease was renewed %d times, want 11", len(s.Leases.Renewed))
 	}
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	endpointstest.MustPropose(s, fsm.NodeStatus,
+		&structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	beat(structs.NodeReady)
 	n := state.Node(s.Store.Read(), "n1")
 	if n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
 		t.Errorf("the node is %s", n.Status)
 	}
-	rejected(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Status:   "down",
 	})
 }
 
 // TestSessions_ServerCallsNode goes over real connections: the node dials, the server calls.
 func TestSessions_ServerCallsNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -246,20 +241,21 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 }
 
 func TestAllocGetAllocs_ReturnsEachOnceAndBoundsTheirNumber(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n1")
 	ids := slices.Repeat([]string{"a2", "a1"}, structs.MaxAllocIDs/2)
-	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids}).Allocs
+	got := endpointstest.Must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids}).Allocs
 	if len(got) != 2 || got[0].ID != "a1" || got[1].ID != "a2" || got[0].Job == nil {
 		t.Errorf("%d allocations, want two with their jobs", len(got))
 	}
-	rejected(s, structs.KindInvalid, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: append(ids, "a3")})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.AllocsGet,
+		&structs.AllocsGetRequest{AllocIDs: append(ids, "a3")})
 }
 
 func TestNodeGetAllocs_Pages(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	for _, id := range []string{"a1", "a2", "a3"} {
 		s.AddAlloc(id, "n1")
@@ -267,9 +263,9 @@ func TestNodeGetAllocs_Pages(t *testing.T) {
 	s.EndAlloc("a2", "n1") // the index has those that have ended first
 	req := &structs.NodeGetRequest{NodeID: "n1"}
 	req.PerPage = 2
-	first := must(s, structs.NodeAllocs, req)
+	first := endpointstest.Must(s, structs.NodeAllocs, req)
 	req.NextToken = first.NextToken
-	second := must(s, structs.NodeAllocs, req)
+	second := endpointstest.Must(s, structs.NodeAllocs, req)
 	got := ""
 	for _, a := range append(first.Allocs, second.Allocs...) {
 		got += a.ID + " "
@@ -280,33 +276,34 @@ func TestNodeGetAllocs_Pages(t *testing.T) {
 }
 
 func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n2")
-	if got := must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 ||
+	if got := endpointstest.Must(s, structs.NodeAllocs,
+		&structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 ||
 		got[0].ID != "a1" || got[0].Job == nil {
 		t.Errorf("allocations of n1: %+v", got)
 	}
-	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{
+	mine := endpointstest.Must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	}).Allocs
 	if len(mine) != 1 || mine["a1"] != state.Alloc(s.Store.Read(), "a1").AllocModifyIndex {
 		t.Errorf("n1 should have %v", mine)
 	}
-	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{
+	got := endpointstest.Must(s, structs.AllocsGet, &structs.AllocsGetRequest{
 		AllocIDs: []string{"a1", "a2", "gone"},
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 	})
 	if len(got.Allocs) != 1 || got.Allocs[0].ID != "a1" {
 		t.Errorf("a node got %d allocations, want its own", len(got.Allocs))
 	}
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs: []*structs.AllocClientUpdate{
 			{ID: "a1", ClientStatus: structs.AllocRunning},
 			{ID: "a2", ClientStatus: structs.AllocFailed},
@@ -318,55 +315,55 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 }
 
 func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
-	eval := must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
+	eval := endpointstest.Must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
 	if len(eval.EvalIDs) != 1 || state.Eval(s.Store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)
 	}
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	endpointstest.Must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
-	rejected(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: "perhaps",
 	})
-	rejected(s, structs.KindPrecondition, structs.NodeDeregister,
+	endpointstest.Rejected(s, structs.KindPrecondition, structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.EndAlloc("a1", "n1")
 	written := s.Raft.Len()
-	rejected(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+	endpointstest.Rejected(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)},
 	})
-	rejected(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+	endpointstest.Rejected(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1),
 	})
 	if n := s.Raft.Len(); n != written {
 		t.Errorf("requests with too many or unknown nodes made %d log entries", n-written)
 	}
-	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	endpointstest.Must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if s.Nodes.Session("n1") != nil {
 		t.Error("the connection of a deleted node was kept")
 	}
 }
 
 func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	s.AddNode("n1", "a")
 	s.AddNode("n2", "a")
 	s.AddAlloc("a1", "n1")
-	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	first := must(s, structs.NodeClientAllocs, ask)
+	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: endpointstest.SecretOf("n1")}
+	first := endpointstest.Must(s, structs.NodeClientAllocs, ask)
 	s.AddAlloc("a2", "n2")
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+	endpointstest.Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
-		SecretID: secretOf("n1"),
+		SecretID: endpointstest.SecretOf("n1"),
 		Allocs:   []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}},
 	})
 	ask.MinIndex, ask.MaxWait = first.Index, time.Millisecond
-	if got := must(s, structs.NodeClientAllocs, ask); got.Index != first.Index {
+	if got := endpointstest.Must(s, structs.NodeClientAllocs, ask); got.Index != first.Index {
 		t.Errorf("after an allocation of another node and an own report: index %d, want %d", got.Index, first.Index)
 	}
 	ask.MaxWait = 0
@@ -392,22 +389,22 @@ func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
 
 // A server forwards requests for logs to the address that the node reports.
 func TestNodeRegister_ChecksAddress(t *testing.T) {
-	s := newServer(t)
+	s := endpointstest.New(t)
 	at := func(addr string) *structs.NodeRegisterRequest {
 		return &structs.NodeRegisterRequest{
 			Node: &structs.Node{
 				ID:       "n",
-				SecretID: secretOf("n"),
+				SecretID: endpointstest.SecretOf("n"),
 				Name:     "n",
 				HTTPAddr: addr,
 			},
 		}
 	}
 	for _, addr := range []string{"", "10.0.0.1:4746", "[fe80::1%eth0]:4746", "node-1.example:4746"} {
-		must(s, structs.NodeRegister, at(addr))
+		endpointstest.Must(s, structs.NodeRegister, at(addr))
 	}
 	for _, addr := range []string{"10.0.0.1:4746/v1/jobs?", "user@10.0.0.1:80", "10.0.0.1\r\nX: y"} {
-		rejected(s, structs.KindInvalid, structs.NodeRegister, at(addr))
+		endpointstest.Rejected(s, structs.KindInvalid, structs.NodeRegister, at(addr))
 	}
 }
 
@@ -426,13 +423,14 @@ func (g gatedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, erro
 // arrive while the first is being recorded share one entry.
 func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
+		s := endpointstest.New(t)
 		var ids []string
 		for i := range 200 {
 			ids = append(ids, fmt.Sprintf("n%03d", i))
 			s.AddNode(ids[i], "a")
 		}
-		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
+		endpointstest.MustPropose(s, fsm.NodeStatus,
+			&structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
 		gate := make(chan struct{})
 		s.Endpoints.Raft = gatedRaft{s.Endpoints.Raft, gate}
 		before := s.Raft.Len()
@@ -441,7 +439,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 			beats.Go(func() {
 				req := agenttest.Request(&structs.NodeHeartbeatRequest{
 					NodeID:   id,
-					SecretID: secretOf(id),
+					SecretID: endpointstest.SecretOf(id),
 					Status:   structs.NodeReady,
 				})
 				resp, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)

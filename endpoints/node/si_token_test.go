@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -20,10 +21,10 @@ import (
 
 // meshServer has node n1 with allocation a1, whose tasks proxy and api take part in the service mesh and
 // whose task plain does not. a2 has no service mesh, and node n2 no allocation.
-func meshServer(t *testing.T) (*server, *fakeConsul) {
+func meshServer(t *testing.T) (*endpointstest.Server, *endpointstest.FakeConsul) {
 	t.Helper()
-	s := newServer(t)
-	f := &fakeConsul{}
+	s := endpointstest.New(t)
+	f := &endpointstest.FakeConsul{}
 	s.Consul = f
 	s.AddNode("n1", "z")
 	s.AddNode("n2", "z")
@@ -44,11 +45,13 @@ func meshServer(t *testing.T) (*server, *fakeConsul) {
 }
 
 func derivation(tasks ...string) *access.DeriveSITokenRequest {
-	return &access.DeriveSITokenRequest{NodeID: "n1", SecretID: secretOf("n1"), AllocID: "a1", Tasks: tasks}
+	return &access.DeriveSITokenRequest{
+		NodeID: "n1", SecretID: endpointstest.SecretOf("n1"), AllocID: "a1", Tasks: tasks,
+	}
 }
 
 // tokenRows returns the tokens of a1, those that the leader revokes with a "-".
-func (s *server) tokenRows() (rows []string) {
+func tokenRows(s *endpointstest.Server) (rows []string) {
 	for t := range trust.SITokensOf(s.Store.Read(), "a1") {
 		text := t.TaskName
 		if t.RevokeTime != 0 {
@@ -80,7 +83,7 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 		}},
 		"another node's allocation": {structs.KindDenied, func(r *access.DeriveSITokenRequest) {
 			r.NodeID = "n2"
-			r.SecretID = secretOf("n2")
+			r.SecretID = endpointstest.SecretOf("n2")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,25 +96,25 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 		})
 	}
 	s.EndAlloc("a1", "n1")
-	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
-	if len(f.Made)+len(f.Revoked)+len(s.tokenRows()) > 0 {
-		t.Errorf("rejected requests have made %v and left the rows %v", f.Made, s.tokenRows())
+	endpointstest.Rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
+	if len(f.Made)+len(f.Revoked)+len(tokenRows(s)) > 0 {
+		t.Errorf("rejected requests have made %v and left the rows %v", f.Made, tokenRows(s))
 	}
 	s.Consul = nil
-	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
+	endpointstest.Rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
 }
 
 func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 	s, f := meshServer(t)
 	job := state.Job(s.Store.Read(), "default", "job-a1")
-	stop := evalOf(job, structs.TriggerJobDeregister, 1)
+	stop := endpointstest.EvalOf(job, structs.TriggerJobDeregister, 1)
 	stop.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	endpointstest.MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           stop,
 		JobModifyIndex: job.JobModifyIndex,
 		Stop:           []*structs.PlanStop{{AllocID: "a1"}},
 	})
-	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
+	endpointstest.Rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Made) > 0 {
 		t.Errorf("there are tokens %v", f.Made)
 	}
@@ -121,12 +124,12 @@ func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	s, f := meshServer(t)
 	f.Create = func(_ context.Context, order core.ServiceToken) error {
-		if rows := s.tokenRows(); !slices.Equal(rows, []string{"api", "proxy"}) {
+		if rows := tokenRows(s); !slices.Equal(rows, []string{"api", "proxy"}) {
 			return structs.Internalf("the rows are %v while token %s is made", rows, order.AccessorID)
 		}
 		return nil
 	}
-	resp := must(s, access.NodeDeriveSIToken, derivation("proxy", "api"))
+	resp := endpointstest.Must(s, access.NodeDeriveSIToken, derivation("proxy", "api"))
 	if len(resp.Tokens) != 2 || resp.Index == 0 {
 		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
 	}
@@ -141,7 +144,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 			if !slices.Contains(f.Made, want) {
 				t.Errorf("task %s: made %+v, want %+v", task, f.Made, want)
 			}
-			if resp.Tokens[task] != secretFor(row.AccessorID) {
+			if resp.Tokens[task] != endpointstest.SecretFor(row.AccessorID) {
 				t.Errorf("task %s has the token of another one", task)
 			}
 		}
@@ -169,19 +172,20 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 		<-ctx.Done() // the first failure ends the other calls
 		return nil   // the token is made all the same
 	}
-	err := rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy", "api"))
+	err := endpointstest.Rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken,
+		derivation("proxy", "api"))
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("the node repeats the request at each other server: %v", err)
 	}
 	if len(f.Made) != 1 || len(f.Revoked) != 2 || !slices.Contains(f.Revoked, f.Made[0].AccessorID) {
 		t.Errorf("made %v, revoked %v, want all", f.Made, f.Revoked)
 	}
-	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
+	if got := tokenRows(s); !slices.Equal(got, []string{"-api", "-proxy"}) {
 		t.Errorf("the rows are %v", got)
 	}
 	f.Create = nil
-	must(s, access.NodeDeriveSIToken, derivation("proxy"))
-	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy", "proxy"}) {
+	endpointstest.Must(s, access.NodeDeriveSIToken, derivation("proxy"))
+	if got := tokenRows(s); !slices.Equal(got, []string{"-api", "-proxy", "proxy"}) {
 		t.Errorf("after a second request the rows are %v", got)
 	}
 }
@@ -203,7 +207,7 @@ func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 	if len(f.Revoked) != 2 {
 		t.Errorf("revoked %v, want both tokens", f.Revoked)
 	}
-	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
+	if got := tokenRows(s); !slices.Equal(got, []string{"-api", "-proxy"}) {
 		t.Errorf("the rows are %v", got)
 	}
 }
@@ -214,13 +218,13 @@ func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 		s.Raft.Fail(structs.Unavailablef("not the leader"))
 		return structs.Unavailablef("no answer")
 	}
-	rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
+	endpointstest.Rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Revoked) != 1 {
 		t.Errorf("revoked %v, want the token", f.Revoked)
 	}
 	s.Raft.Fail(nil)
 	s.EndAlloc("a1", "n1")
-	if got := s.tokenRows(); !slices.Equal(got, []string{"-proxy"}) {
+	if got := tokenRows(s); !slices.Equal(got, []string{"-proxy"}) {
 		t.Errorf("after the end of the allocation the rows are %v", got)
 	}
 }
@@ -233,12 +237,12 @@ func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
 		resp.(*access.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": "x"}
 		return nil
 	}
-	if got := must(s, access.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
+	if got := endpointstest.Must(s, access.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
 		t.Error("the answer of the leader is lost")
 	}
 	s.Raft.LeaderAddr = ""
 	s.Settings.HoldTimeout = time.Millisecond
-	rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
+	endpointstest.Rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Made) > 0 {
 		t.Error("a follower has made a token")
 	}
