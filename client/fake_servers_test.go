@@ -102,7 +102,7 @@ func (p *fakeServers) serve() *rpc.Server {
 		rpc.Handle(structs.CSIClaimList, p.listClaims))
 }
 
-// Call implements servers.Pool.
+// Call implements membership.ServerPool.
 func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp any) error {
 	p.mu.Lock()
 	p.calls = append(p.calls, call{addr, method, time.Now(), req})

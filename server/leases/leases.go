@@ -108,7 +108,7 @@ func (l *Leases) known(nodeID string) *node {
 }
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
-// See package admission. n has what the log says of the node.
+// See package agentproof. n has what the log says of the node.
 func (l *Leases) Admit(n agentproof.Node, given *structs.AgentProof) error {
 	if n.Row == nil {
 		return agentproof.CheckProof(given)

@@ -35,7 +35,7 @@ type VolumesConfig struct {
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)
 	// Mark draws the mark of the agent that goes into the log with claims, nil: the node has none. A request has
-	// it in its proof: see servers.List.Call.
+	// it in its proof: see membership.Servers.Call.
 	Mark   func(context.Context) error
 	Logger hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
