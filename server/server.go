@@ -36,7 +36,6 @@ import (
 	"berth/server/raftfiles"
 	"berth/server/raftnet"
 	"berth/server/signing"
-	"berth/server/varlocks"
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
@@ -65,8 +64,8 @@ type Server struct {
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
-	calls      *workqueue.Loads // of plugins
-	locks      *varlocks.Locks  // of variables
+	calls      *workqueue.Loads      // of plugins
+	locks      *leases.VariableLocks // of variables
 	autopilot  *autopilot.Autopilot
 	Backup     *backup.Agent // saves archives on a schedule
 	rpc        *rpc.Server
@@ -163,7 +162,7 @@ func (s *Server) createServices(ln net.Listener) {
 	})
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.calls = workqueue.NewLoads()
-	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
+	s.locks = leases.NewVariableLocks(leases.LockConfig{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions(peerServers{s})
 	s.autopilot = autopilot.New(autopilotDeps(s))
 	s.Backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)

@@ -1,4 +1,5 @@
-// Package leases has the leader's memory of the nodes' heartbeats, and the bound of the leases.
+// Package leases has the leader's memory of the nodes' heartbeats, and the bound of the leases. It also has
+// that of the locks of variables (VariableLocks), which holders renew in the same way.
 //
 // The servers place the work of a node elsewhere when its lease and a grace have ended. So a leader must
 // never end a lease that the node still counts. Four rules hold that, also for a leader that was frozen

@@ -16,7 +16,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/server/varlocks"
+	"berth/server/leases"
 	"berth/state"
 	"berth/structs/access"
 )
@@ -47,7 +47,11 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 	keyringtest.Use(t, ring, "k")
 	_, err := fsm.Propose(t.Context(), s, fsm.RootKeyAdd, keyringtest.Row("k"))
 	checkNoError(t, "recording the root key", err)
-	locks := varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: hclog.NewNullLogger()})
+	locks := leases.NewVariableLocks(leases.LockConfig{
+		Store:    s.store,
+		Proposer: s,
+		Logger:   hclog.NewNullLogger(),
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() { locks.Run(ctx) })

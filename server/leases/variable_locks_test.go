@@ -1,4 +1,4 @@
-package varlocks
+package leases
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const ttl, delay = 15 * time.Second, 30 * time.Second
 
 // world is a cluster of one server in virtual time.
 type world struct {
-	*Locks
+	*VariableLocks
 	t   *testing.T
 	log *oneserver.Log
 }
@@ -31,7 +31,7 @@ type world struct {
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, log: oneserver.NewLog()}
-		w.Locks = New(Config{
+		w.VariableLocks = NewVariableLocks(LockConfig{
 			Store:    w.log.Store,
 			Proposer: w.log,
 			Logger:   hclog.NewNullLogger(),

@@ -1,11 +1,4 @@
-// Package varlocks has the ends of the locks of variables in the memory of the leader. A renewal changes this
-// memory alone. The end of a lock that was not renewed is an entry of the log, and so is the end of its
-// delay.
-//
-// A holder counts the TTL from before its request, and the leader from after it. A new leader counts every
-// TTL and every delay anew, from its beginning. So the leader never ends a lock that its holder still counts.
-// All times are in CLOCK_BOOTTIME. See package boottime.
-package varlocks
+package leases
 
 import (
 	"context"
@@ -23,57 +16,62 @@ import (
 )
 
 const (
-	// longestPause is the most time between two looks at the ends: Go's timers stop while the machine is
+	// longestLockPause is the most time between two looks at the ends: Go's timers stop while the machine is
 	// suspended.
-	longestPause = time.Second
-	// keptChanges is the number of changed rows that are kept between two looks.
-	keptChanges = 4096
+	longestLockPause = time.Second
+	// keptLockChanges is the number of changed rows that are kept between two looks.
+	keptLockChanges = 4096
 )
 
-// Config has the parts of a server.
-type Config struct {
+// LockConfig has the parts of a server.
+type LockConfig struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
 	Clock    boottime.Clock // nil: CLOCK_BOOTTIME
 }
 
-// Locks are the locks of variables. A server that does not lead has none.
-type Locks struct {
-	Config
+// VariableLocks has the ends of the locks of variables in the memory of the leader. A renewal changes this
+// memory alone. The end of a lock that was not renewed is an entry of the log, and so is the end of its
+// delay. A server that does not lead has none.
+//
+// A holder counts the TTL from before its request, and the leader from after it. A new leader counts every
+// TTL and every delay anew, from its beginning. So the leader never ends a lock that its holder still counts.
+type VariableLocks struct {
+	LockConfig
 
 	mu    sync.Mutex
 	leads bool
-	ends  map[name]ending
+	ends  map[lockedName]lockEnding
 }
 
-// name names a variable.
-type name struct{ namespace, path string }
+// lockedName names a variable.
+type lockedName struct{ namespace, path string }
 
-// ending is a lock, or its delay, with its end.
-type ending struct {
+// lockEnding is a lock, or its delay, with its end.
+type lockEnding struct {
 	id    string
 	delay bool
 	at    boottime.Instant
 }
 
-// New makes the locks of a server.
-func New(c Config) *Locks {
+// NewVariableLocks makes the locks of a server.
+func NewVariableLocks(c LockConfig) *VariableLocks {
 	if c.Clock == nil {
 		c.Clock = boottime.Now
 	}
-	return &Locks{Config: c, ends: map[name]ending{}}
+	return &VariableLocks{LockConfig: c, ends: map[lockedName]lockEnding{}}
 }
 
-// Renew implements vars.Locks. The caller has read the row of the variable, whose lock somebody has.
-func (l *Locks) Renew(v *access.Variable) error {
+// Renew implements vars.VariableLocks. The caller has read the row of the variable, whose lock somebody has.
+func (l *VariableLocks) Renew(v *access.Variable) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.leads {
 		return structs.NotServedf("this server renews no lock: it does not lead, or has just begun to")
 	}
 
-	n := name{v.Namespace, v.Path}
+	n := lockedName{v.Namespace, v.Path}
 	now := l.Clock()
 	known, ok := l.ends[n]
 
@@ -82,13 +80,13 @@ func (l *Locks) Renew(v *access.Variable) error {
 		return structs.Conflictf("the lock of the variable %q has just ended", v.Path)
 	}
 
-	l.ends[n] = ending{id: v.Lock.ID, at: now.Add(v.Lock.TTL)}
+	l.ends[n] = lockEnding{id: v.Lock.ID, at: now.Add(v.Lock.TTL)}
 	return nil
 }
 
 // Run ends locks and delays while this server leads, until ctx ends.
-func (l *Locks) Run(ctx context.Context) {
-	feed := l.Store.Subscribe(keptChanges, schema.LockedVariableRows) // before the first read
+func (l *VariableLocks) Run(ctx context.Context) {
+	feed := l.Store.Subscribe(keptLockChanges, schema.LockedVariableRows) // before the first read
 	defer feed.Close()
 	l.begin()
 	defer l.end()
@@ -107,7 +105,7 @@ func (l *Locks) Run(ctx context.Context) {
 }
 
 // begin counts all locks and delays from now.
-func (l *Locks) begin() {
+func (l *VariableLocks) begin() {
 	tx := l.Store.Read()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +116,7 @@ func (l *Locks) begin() {
 }
 
 // end forgets all ends. The next leader counts them anew.
-func (l *Locks) end() {
+func (l *VariableLocks) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leads = false
@@ -126,8 +124,8 @@ func (l *Locks) end() {
 }
 
 // note counts the lock of a variable, or its delay, unless it is counted already.
-func (l *Locks) note(v *access.Variable) {
-	n := name{v.Namespace, v.Path}
+func (l *VariableLocks) note(v *access.Variable) {
+	n := lockedName{v.Namespace, v.Path}
 	known, ok := l.ends[n]
 	if ok && known.id == v.Lock.ID && known.delay == v.LockExpired {
 		return
@@ -138,7 +136,7 @@ func (l *Locks) note(v *access.Variable) {
 		length = v.Lock.LockDelay
 	}
 
-	l.ends[n] = ending{
+	l.ends[n] = lockEnding{
 		id:    v.Lock.ID,
 		delay: v.LockExpired,
 		at:    l.Clock().Add(length),
@@ -146,10 +144,10 @@ func (l *Locks) note(v *access.Variable) {
 }
 
 // follow reads variables whose locks have changed.
-func (l *Locks) follow(changes []state.Change, all bool) {
-	var changed []name
+func (l *VariableLocks) follow(changes []state.Change, all bool) {
+	var changed []lockedName
 	for _, c := range changes {
-		changed = append(changed, name{c.Key[0], c.Key[1]})
+		changed = append(changed, lockedName{c.Key[0], c.Key[1]})
 	}
 	if all {
 		l.forgetEnded()
@@ -159,7 +157,7 @@ func (l *Locks) follow(changes []state.Change, all bool) {
 }
 
 // read reads some variables again.
-func (l *Locks) read(some []name) {
+func (l *VariableLocks) read(some []lockedName) {
 	tx := l.Store.Read()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,9 +173,9 @@ func (l *Locks) read(some []name) {
 }
 
 // forgetEnded reads all variables again whose locks are counted.
-func (l *Locks) forgetEnded() {
+func (l *VariableLocks) forgetEnded() {
 	l.mu.Lock()
-	var counted []name
+	var counted []lockedName
 	for n := range l.ends {
 		counted = append(counted, n)
 	}
@@ -186,11 +184,11 @@ func (l *Locks) forgetEnded() {
 }
 
 // pause returns the time until the next look at the ends.
-func (l *Locks) pause() time.Duration {
+func (l *VariableLocks) pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.Clock()
-	pause := longestPause
+	pause := longestLockPause
 	for _, e := range l.ends {
 		if left := e.at.Sub(now); left > 0 {
 			pause = min(pause, left)
@@ -201,10 +199,10 @@ func (l *Locks) pause() time.Duration {
 }
 
 // due returns the locks and delays that have ended.
-func (l *Locks) due() map[name]ending {
+func (l *VariableLocks) due() map[lockedName]lockEnding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ended := map[name]ending{}
+	ended := map[lockedName]lockEnding{}
 	now := l.Clock()
 	for n, e := range l.ends {
 		if e.at <= now {
@@ -217,8 +215,8 @@ func (l *Locks) due() map[name]ending {
 
 // expire records the ends of locks and delays. Nobody renews a lock any more whose end has come, so an entry
 // that fails is tried again at the next look.
-func (l *Locks) expire(ctx context.Context) {
-	var recorded []name
+func (l *VariableLocks) expire(ctx context.Context) {
+	var recorded []lockedName
 	for n, e := range l.due() {
 		_, err := fsm.Propose(ctx, l.Proposer, fsm.VariableLockExpire, &access.VariableExpiry{
 			Namespace: n.namespace,
