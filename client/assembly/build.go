@@ -32,7 +32,7 @@ import (
 	"berth/client/login"
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
-	"berth/client/mesh/sockets"
+	"berth/client/mesh/connect"
 	"berth/client/store"
 	"berth/rpc"
 	"berth/structs"
@@ -142,14 +142,14 @@ func buildDrivers(p Parts, external *catalog.Catalog) (*manager.Manager, error) 
 }
 
 // buildSockets makes the sockets of allocations that lead to Consul.
-func buildSockets(p Parts) *sockets.Sockets {
+func buildSockets(p Parts) *connect.Sockets {
 	if p.Consul == nil {
 		none := func(context.Context) (net.Conn, error) {
 			return nil, structs.Preconditionf("this node uses no Consul (consul.address)")
 		}
-		return sockets.New(none, none, p.Logger)
+		return connect.NewSockets(none, none, p.Logger)
 	}
-	return sockets.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
+	return connect.NewSockets(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
 }
 
 func buildDevices(p Parts, external *catalog.Catalog) *devices.Manager {
@@ -276,7 +276,7 @@ func watcherConfig(p Parts) handover.PredecessorConfig {
 type allocParts struct {
 	using    csihooks.VolumesConfig
 	guarding *guard.Guard
-	consul   *sockets.Sockets
+	consul   *connect.Sockets
 	signed   *identities.Manager
 	logins   *logins
 	csiDir   string // without links

@@ -14,7 +14,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/identities"
 	"berth/client/hooks/secrets"
-	"berth/client/mesh/sockets"
+	"berth/client/mesh/connect"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -115,7 +115,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	signed := identities.New(identitiesConfig(p))
 	logs := mustLogins(t, p)
 	for _, h := range allocHooks(p, allocParts{
-		using, guarding, sockets.New(nil, nil, p.Logger), signed, logs, t.TempDir(),
+		using, guarding, connect.NewSockets(nil, nil, p.Logger), signed, logs, t.TempDir(),
 	})(env) {
 		got = append(got, h.Name())
 	}

@@ -1,5 +1,12 @@
 package mesh
 
+// ProxyDriver is the name in jobs of the driver that starts proxies. ProxyEnvoy is the kind of a node's
+// proxy, as the fingerprint of the driver has it, if it is Envoy.
+const (
+	ProxyDriver = "connect"
+	ProxyEnvoy  = "envoy"
+)
+
 // Proxy is the work of a task that is a proxy of Consul's service mesh. Addresses are host:port in the
 // network of the allocation.
 type Proxy struct {

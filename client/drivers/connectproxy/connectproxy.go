@@ -26,7 +26,7 @@ import (
 )
 
 // Name is the driver's name in jobs.
-const Name = "connect"
+const Name = mesh.ProxyDriver
 
 // Config names the programs.
 type Config struct {

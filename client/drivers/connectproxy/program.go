@@ -13,12 +13,13 @@ import (
 	"regexp"
 	"time"
 
+	"berth/consul/mesh"
 	"berth/structs"
 )
 
 // The kinds of proxies.
 const (
-	KindEnvoy  = "envoy"
+	KindEnvoy  = mesh.ProxyEnvoy
 	KindConsul = "consul"
 )
 

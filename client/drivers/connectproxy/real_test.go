@@ -21,7 +21,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
 	"berth/client/machine/netns"
-	"berth/client/mesh/sockets"
+	"berth/client/mesh/connect"
 	"berth/consul/mesh"
 	"berth/structs"
 	"berth/test/consultest"
@@ -83,7 +83,7 @@ func (m *fixture) openSockets() {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", m.consul.Addr)
 	}
-	consulSockets := sockets.New(dial, dial, hclog.NewNullLogger())
+	consulSockets := connect.NewSockets(dial, dial, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); consulSockets.Run(ctx) }()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
@@ -107,8 +106,8 @@ func (*envoy) Down(context.Context) error { return nil }
 // isBuiltIn reports whether the node runs the proxy of the program consul.
 func isBuiltIn(env *hooks.TaskEnv) bool {
 	// The fingerprint of the driver names the proxy that the node has.
-	kind := env.Node().Attributes["driver."+connectproxy.Name+".proxy"]
-	return env.Task.Driver == connectproxy.Name && kind != connectproxy.KindEnvoy
+	kind := env.Node().Attributes["driver."+mesh.ProxyDriver+".proxy"]
+	return env.Task.Driver == mesh.ProxyDriver && kind != mesh.ProxyEnvoy
 }
 
 // plan has the texts of a call of the program consul.

@@ -1,6 +1,6 @@
 // Package connect has the hooks that prepare a task for the service mesh of Consul, as the block `connect`
 // of its service asks for: NewToken its token, NewEnvoy the configuration of Envoy, and NewNative the
-// variables of a task that takes part by itself. Package sockets leads to Consul from a network namespace.
+// variables of a task that takes part by itself. Sockets leads to Consul from a network namespace.
 package connect
 
 import (

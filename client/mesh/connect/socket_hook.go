@@ -1,4 +1,4 @@
-package sockets
+package connect
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// sockets is the hook of one allocation.
-type sockets struct {
+// socketsHook is the hook of one allocation.
+type socketsHook struct {
 	of      *Sockets
 	allocID string
 	dir     string
@@ -23,14 +23,16 @@ func (s *Sockets) Hook(env *hooks.AllocEnv) hooks.Alloc {
 	if network == nil || !network.Isolated() || !slices.ContainsFunc(env.Group.Tasks, uses) {
 		return nil
 	}
-	return &sockets{s, env.Alloc.ID, env.Dir}
+	return &socketsHook{s, env.Alloc.ID, env.Dir}
 }
 
 // Name implements hook.Alloc.
-func (*sockets) Name() string { return "consul_socket" }
+func (*socketsHook) Name() string { return "consul_socket" }
 
 // Up opens the sockets.
-func (h *sockets) Up(context.Context, *hooks.AllocEnv) error { return h.of.listen(h.allocID, h.dir) }
+func (h *socketsHook) Up(context.Context, *hooks.AllocEnv) error {
+	return h.of.listen(h.allocID, h.dir)
+}
 
 // Down closes them and removes their files.
-func (h *sockets) Down(context.Context) error { return h.of.remove(h.allocID, h.dir) }
+func (h *socketsHook) Down(context.Context) error { return h.of.remove(h.allocID, h.dir) }

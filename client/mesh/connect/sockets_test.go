@@ -1,4 +1,4 @@
-package sockets
+package connect
 
 import (
 	"bufio"
@@ -14,29 +14,27 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"berth/client/hooks"
 	"berth/consul/mesh"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// consul answers each line with its name and the line, and ends its direction when the other one has ended.
-type consul struct {
+// consulServer answers each line with its name and the line, and ends its direction when the other one has
+// ended.
+type consulServer struct {
 	t    *testing.T
 	ln   net.Listener
 	away atomic.Bool
 }
 
-func startConsul(t *testing.T, name string) *consul {
+func startConsul(t *testing.T, name string) *consulServer {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &consul{t: t, ln: ln}
+	c := &consulServer{t: t, ln: ln}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -58,7 +56,7 @@ func startConsul(t *testing.T, name string) *consul {
 	return c
 }
 
-func (c *consul) dial(ctx context.Context) (net.Conn, error) {
+func (c *consulServer) dial(ctx context.Context) (net.Conn, error) {
 	if c.away.Load() {
 		return nil, errors.New("away")
 	}
@@ -97,7 +95,7 @@ func newFixture(t *testing.T, http, grpc Dial) *fixture {
 // agent starts another agent for the allocation.
 func (f *fixture) agent(http, grpc Dial) {
 	f.t.Helper()
-	f.Sockets = New(http, grpc, hclog.NewNullLogger())
+	f.Sockets = NewSockets(http, grpc, hclog.NewNullLogger())
 	f.hook = f.Hook(f.env)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -1,10 +1,4 @@
-// Package sockets leads tasks in a network namespace to the Consul of their node: it listens on sockets in
-// the directory that the tasks of an allocation share, and passes each connection on. A proxy of the service
-// mesh reaches Consul by no other way, because Consul listens on a loopback interface that the namespace does
-// not have.
-//
-// The sockets carry bytes. Consul decides by the token of each request.
-package sockets
+package connect
 
 import (
 	"context"
@@ -31,7 +25,12 @@ const dialTimeout = 5 * time.Second
 // Dial connects to an address of Consul.
 type Dial func(ctx context.Context) (net.Conn, error)
 
-// Sockets has the sockets of all allocations of a node.
+// Sockets leads tasks in a network namespace to the Consul of their node: it listens on sockets in the
+// directory that the tasks of an allocation share, and passes each connection on. A proxy of the service mesh
+// reaches Consul by no other way, because Consul listens on a loopback interface that the namespace does not
+// have.
+//
+// The sockets carry bytes. Consul decides by the token of each request.
 type Sockets struct {
 	logger hclog.Logger
 	dials  map[string]Dial // by socket
@@ -41,8 +40,8 @@ type Sockets struct {
 	open   map[string][]*socket // by allocation
 }
 
-// New returns Sockets that lead to the addresses of Consul for HTTP and gRPC.
-func New(http, grpc Dial, logger hclog.Logger) *Sockets {
+// NewSockets returns Sockets that lead to the addresses of Consul for HTTP and gRPC.
+func NewSockets(http, grpc Dial, logger hclog.Logger) *Sockets {
 	return &Sockets{
 		logger: logger.Named("consul_socket"),
 		dials:  map[string]Dial{mesh.HTTPSocket: http, mesh.GRPCSocket: grpc},
