@@ -1,5 +1,6 @@
 // Package nouns links the packages below api that have the routes of one noun each. A program that serves
-// the API imports it: a package that is not linked declares no routes.
+// the API imports it: a package that is not linked declares no routes. It is apart: those packages import
+// api.
 package nouns
 
 import (

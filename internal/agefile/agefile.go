@@ -1,5 +1,6 @@
 // Package agefile reads recipients and identities of age (filippo.io/age), and encrypts and decrypts with
-// them. It streams: no file is whole in memory.
+// them. It streams: no file is whole in memory. It is apart: the command line and the backups of servers use
+// it.
 package agefile
 
 import (

@@ -1,4 +1,5 @@
-// Package coalesce merges concurrent requests of one kind into few calls or log entries.
+// Package coalesce merges concurrent requests of one kind into few calls or log entries. It is apart: the log
+// of servers, the records of nodes and their mounts use it.
 //
 // Its rules:
 //

@@ -1,4 +1,5 @@
-// Package keylock has locks by key, whose waits end with a context.
+// Package keylock has locks by key, whose waits end with a context. It is apart: procedures, nodes and the
+// driver hostpath lock by key.
 //
 // Its rules:
 //

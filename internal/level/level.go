@@ -1,7 +1,7 @@
 // Package level has the level of this version, and finds the fields of a value that need one. Servers and
 // nodes of several versions run side by side during an upgrade, and an older one drops a field that it does
 // not know. So servers and nodes tell their levels, files carry them, and newer commands and fields name the
-// level that they need (ADR 52).
+// level that they need (ADR 52). It is apart: servers, nodes and files of the log have levels.
 package level
 
 import (

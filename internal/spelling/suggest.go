@@ -1,5 +1,6 @@
 // Package spelling compares names as people write them: it finds the intended one for a misspelt or
-// shortened one, and matches names with patterns. The supervisor of tasks needs it, so it imports little.
+// shortened one, and matches names with patterns. It is apart: the supervisor of tasks needs it, so it
+// imports little.
 package spelling
 
 import (

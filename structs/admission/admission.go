@@ -1,6 +1,7 @@
 // Package admission has the rows of admission rules and the requests about them. A rule is an expression in
 // CEL that has to hold for each job, or for each volume, before the servers store it. Package internal/admit
-// compiles and evaluates the expressions.
+// compiles and evaluates the expressions. It is apart: an admission rule is a noun, from these rows to its
+// verbs.
 package admission
 
 import (

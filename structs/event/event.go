@@ -1,6 +1,7 @@
 // Package event has the events of the cluster and the request that reads them. Each server makes the same
 // events of the log entries that it applies, in the same order, so a reader may go from server to server with
-// the index of a log entry.
+// the index of a log entry. It is apart: an event is a noun of its own, and its short names (Topic, Event)
+// belong to it.
 package event
 
 import "berth/structs"

@@ -1,4 +1,5 @@
-// Package jobaction finds the actions of jobs: the commands that users run in tasks by their names.
+// Package jobaction finds the actions of jobs: the commands that users run in tasks by their names. It is
+// apart: the API, the command line and the node look for actions, and no row needs it.
 package jobaction
 
 import (

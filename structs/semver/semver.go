@@ -1,4 +1,5 @@
-// Package semver compares semantic versions with the conditions of a constraint.
+// Package semver compares semantic versions with the conditions of a constraint. It is apart: the scheduler
+// compares versions, and the checks of jobs read conditions.
 package semver
 
 import (

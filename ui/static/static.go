@@ -1,4 +1,5 @@
-// Package static has the files of the page: its styles, its scripts and its icon.
+// Package static has the files of the page: its styles, its scripts and its icon. It is apart: the handler
+// serves the files, and package pages names them.
 //
 // These are of others, as their packages on npm have them:
 //

@@ -3,8 +3,8 @@
 // written.
 //
 // That runtime reads the variable when it is initialized. Go initializes packages that are ready in the order
-// of their paths, so this one comes first: its path is before that of templ, and it imports nothing that the
-// runtime does not import, too.
+// of their paths, so this one is apart and comes first: its path is before that of templ, and it imports
+// nothing that the runtime does not import, too.
 package compiled
 
 import "os"
