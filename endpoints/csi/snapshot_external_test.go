@@ -9,6 +9,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -59,18 +60,15 @@ func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
 func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
 	s := state.New()
 	halfDown(t, s)
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
+	statetest.Write(t, s, func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
 			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext",
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := Snapshots{&core.Server{Deps: core.Deps{Store: s}}}
 	req := &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
-	err = p.deleteExternal(t.Context(), req)
+	err := p.deleteExternal(t.Context(), req)
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}

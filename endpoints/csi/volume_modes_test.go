@@ -76,10 +76,7 @@ func setMultiWriter(t *testing.T, s *endpointstest.Server, has bool) {
 		}
 		req.Upserts = append(req.Upserts, i)
 	}
-	err := s.Store.Write(s.Store.Index()+1, func(tx *state.WriteTx) error {
+	s.Raft.Write(s.T, func(tx *state.WriteTx) error {
 		return state.NodeUpdateCSI(tx, req)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -35,14 +35,11 @@ func TestMutableParameters_NeedAPluginThatModifies(t *testing.T) {
 		}
 		req.Upserts = append(req.Upserts, i)
 	}
-	err := s.Store.Write(s.Store.Index()+1, func(tx *state.WriteTx) error {
+	s.Raft.Write(s.T, func(tx *state.WriteTx) error {
 		return state.NodeUpdateCSI(tx, req)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 
-	err = endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
+	err := endpointstest.Rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
 	endpointstest.WantText(t, err, storage.NoModifyVolume)
 	created := withIOPS("100")
 	created.Volumes[0].ExternalID = ""

@@ -7,6 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -21,7 +22,7 @@ func TestVolumeControllers_OfACopyReachItsSource(t *testing.T) {
 			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true},
 		},
 	})
-	err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
+	statetest.Write(t, store, func(tx *state.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
 			Namespace:  "default",
 			ID:         "source",
@@ -32,9 +33,6 @@ func TestVolumeControllers_OfACopyReachItsSource(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, required := range [][]*structs.CSITopology{nil, {at("a"), at("b")}} {
 		for _, name := range []string{"c1", "c2", "c3", "c4"} { // the name spreads the calls
 			v := &structs.CSIVolume{

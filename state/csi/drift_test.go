@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -22,7 +23,7 @@ type driftWorld struct {
 
 func newDriftWorld(t *testing.T) *driftWorld {
 	w := &driftWorld{t, state.New()}
-	w.write(func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "p", SupportsAttachDetach: true})
 		schema.PluginConfigs.Put(tx, &storage.PluginSettings{
 			ID: "p", PluginDrift: storage.PluginDrift{Drift: storage.DriftRepair},
@@ -37,18 +38,10 @@ func newDriftWorld(t *testing.T) *driftWorld {
 	return w
 }
 
-func (w *driftWorld) write(do func(tx *mvcc.WriteTx) error) {
-	w.t.Helper()
-	err := w.s.Write(w.s.Index()+1, do)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *driftWorld) record(p *storage.DriftRecordRequest) {
 	w.t.Helper()
 	p.PluginID = "p"
-	w.write(func(tx *mvcc.WriteTx) error { return csi.DriftRecord(tx, p) })
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error { return csi.DriftRecord(tx, p) })
 }
 
 // difference is one of the volume on the node.
@@ -66,7 +59,7 @@ func (w *driftWorld) row(kind string) *storage.VolumeDrift {
 // claim puts a claim of the volume on the node, with an attachment unless its state is "".
 func (w *driftWorld) claim(state, attachment string) {
 	w.t.Helper()
-	w.write(func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 		if state != "" {
 			csi.StoreClaim(tx, &structs.CSIClaim{
 				Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", PluginID: "p",
@@ -88,7 +81,7 @@ func TestDriftRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
 	p := &storage.DriftRecordRequest{Found: found}
 	p.Now = 5
 	w.record(p)
-	w.write(func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 		r := &storage.DriftRepairRequest{DriftKey: found[0].Key()}
 		r.Now = 6
 		return csi.DriftRepair(tx, r)
@@ -170,7 +163,7 @@ func TestForgetDrifts_WithTheLastReferenceOfThePlugin(t *testing.T) {
 		Found:   []*storage.VolumeDrift{difference(storage.DriftMissingVolume)},
 		Summary: &storage.DriftSummary{PluginID: "p", Fault: "no answer"},
 	})
-	w.write(func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Delete(tx, csi.Volume(tx, "default", "v"))
 		csi.DropUnusedPlugin(tx, "p")
 		return nil
@@ -189,7 +182,7 @@ func TestDriftRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 	const stray, missing = storage.DriftStrayAttachment, storage.DriftMissingAttachment
 	edit := func(do func(tx *mvcc.WriteTx)) func(w *driftWorld) {
 		return func(w *driftWorld) {
-			w.write(func(tx *mvcc.WriteTx) error {
+			statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 				do(tx)
 				return nil
 			})
@@ -243,7 +236,7 @@ func TestDriftRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 			w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{difference(c.kind)}})
 			c.before(w)
 			was := csi.Attachment(w.s.Read(), "default", "v", "n")
-			w.write(func(tx *mvcc.WriteTx) error {
+			statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 				return csi.DriftRepair(tx, &storage.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
 			})
 			got := ""
@@ -266,7 +259,7 @@ func TestDriftRepair_IsNotRepeatedForAWhile(t *testing.T) {
 		now  int64
 		want bool
 	}{{1, true}, {int64(storage.DriftRepairAgain), false}, {int64(storage.DriftRepairAgain) + 1, true}} {
-		w.write(func(tx *mvcc.WriteTx) error {
+		statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 			p := &storage.DriftRepairRequest{DriftKey: d.Key()}
 			p.Now = c.now
 			return csi.DriftRepair(tx, p)
@@ -281,7 +274,7 @@ func TestDriftRepair_IsNotRepeatedForAWhile(t *testing.T) {
 		if !a.Found || a.ExternalVolumeID != "x" || a.ExternalNodeID != "ext-n" || a.Secrets["k"] != "s" {
 			t.Errorf("the detach lacks a part: %+v", a)
 		}
-		w.write(func(tx *mvcc.WriteTx) error {
+		statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 			schema.Attachments.Delete(tx, a)
 			return nil
 		})

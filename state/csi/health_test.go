@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -22,7 +23,7 @@ type healthWorld struct {
 
 func newHealthWorld(t *testing.T) *healthWorld {
 	w := &healthWorld{t, state.New()}
-	w.write(func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "p"})
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "q"})
 		putHealthVolume(tx, "v", "x")
@@ -37,14 +38,6 @@ func putHealthVolume(tx *mvcc.WriteTx, id, external string) {
 	})
 }
 
-func (w *healthWorld) write(do func(tx *mvcc.WriteTx) error) {
-	w.t.Helper()
-	err := w.s.Write(w.s.Index()+1, do)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // record records at a time.
 func (w *healthWorld) record(now int64, p *storage.HealthRecordRequest) {
 	w.t.Helper()
@@ -52,7 +45,7 @@ func (w *healthWorld) record(now int64, p *storage.HealthRecordRequest) {
 		p.PluginID = "p"
 	}
 	p.Now = now
-	w.write(func(tx *mvcc.WriteTx) error { return csi.HealthRecord(tx, p) })
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error { return csi.HealthRecord(tx, p) })
 	if faults := state.Check(w.s.Read()); slices.ContainsFunc(faults, isOfHealth) {
 		w.t.Errorf("faults %q", faults)
 	}
@@ -114,7 +107,7 @@ func TestHealthRecord_IsAboutVolumesOfThePlugin(t *testing.T) {
 	}
 
 	w.record(2, foundHealth(ill("a")))
-	w.write(func(tx *mvcc.WriteTx) error { putHealthVolume(tx, "v", "y"); return nil })
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error { putHealthVolume(tx, "v", "y"); return nil })
 	if n := healthRows(w, "*"); n != 0 || csi.HealthOf(w.s.Read(), keyOfV) != nil {
 		t.Errorf("%d rows of a volume that was made anew", n)
 	}
@@ -129,7 +122,7 @@ func TestHealthRecord_IsAboutVolumesOfThePlugin(t *testing.T) {
 		t.Errorf("%d rows in another namespace", n)
 	}
 
-	w.write(func(tx *mvcc.WriteTx) error { csi.ForgetHealth(tx, "p"); return nil })
+	statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error { csi.ForgetHealth(tx, "p"); return nil })
 	if n := healthRows(w, "*"); n != 0 {
 		t.Errorf("%d rows of a plugin that is gone", n)
 	}
@@ -170,11 +163,11 @@ func TestHealthRecord_HasBounds(t *testing.T) {
 
 	for i := range storage.MaxHealthRows + 1 {
 		id := fmt.Sprint("v", i)
-		w.write(func(tx *mvcc.WriteTx) error { putHealthVolume(tx, id, id); return nil })
+		statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error { putHealthVolume(tx, id, id); return nil })
 		row := ill("a")
 		row.VolumeID = id
 		row.ExternalID = id
-		w.write(func(tx *mvcc.WriteTx) error {
+		statetest.Write(w.t, w.s, func(tx *mvcc.WriteTx) error {
 			return csi.HealthRecord(tx, &storage.HealthRecordRequest{
 				PluginID: "p", Found: []*storage.VolumeHealth{row},
 			})

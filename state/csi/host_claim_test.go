@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -37,13 +38,10 @@ func newHostClaimWorld(t *testing.T) *hostClaimWorld {
 
 func (w *hostClaimWorld) write(do func(*mvcc.WriteTx)) {
 	w.t.Helper()
-	err := w.Write(w.Index()+1, func(tx *mvcc.WriteTx) error {
+	statetest.Write(w.t, w.Store, func(tx *mvcc.WriteTx) error {
 		do(tx)
 		return nil
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func stickyGroup() *structs.TaskGroup {

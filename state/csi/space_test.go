@@ -8,6 +8,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -15,7 +16,7 @@ import (
 // noteExhaustion records in the state that a volume of a size found no space in a zone.
 func noteExhaustion(t *testing.T, s *state.Store, zone string, bytes, now int64) {
 	t.Helper()
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
+	statetest.Write(t, s, func(tx *mvcc.WriteTx) error {
 		csi.NoteExhaustion(tx, &structs.CSIVolume{
 			PluginID:             "p",
 			Class:                "fast",
@@ -24,9 +25,6 @@ func noteExhaustion(t *testing.T, s *state.Store, zone string, bytes, now int64)
 		}, now)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func zonePlace(zone string) *structs.CSITopology {
@@ -71,20 +69,14 @@ func answerSpace(t *testing.T, s *state.Store, zone string, left, now int64) {
 		PluginID: "p", Class: "fast", Place: storage.TopologyText(zonePlace(zone)), Left: left,
 	}}}
 	req.Now = now
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.VolumeSpace(tx, req) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	statetest.Write(t, s, func(tx *mvcc.WriteTx) error { return csi.VolumeSpace(tx, req) })
 }
 
 // putClass stores the class "fast" of a plugin.
 func putClass(t *testing.T, s *state.Store, plugin string) {
 	t.Helper()
 	put := &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: "fast", PluginID: plugin}}
-	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.ClassPut(tx, put) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	statetest.Write(t, s, func(tx *mvcc.WriteTx) error { return csi.ClassPut(tx, put) })
 }
 
 func TestVolumeSpace_StandsBesideAnExhaustion(t *testing.T) {
@@ -109,10 +101,7 @@ func TestForgetSpace_WithTheClass(t *testing.T) {
 		"another plugin": func(s *state.Store) { putClass(t, s, "q") },
 		"deleted": func(s *state.Store) {
 			del := &storage.ClassDeleteRequest{Name: "fast"}
-			err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return csi.ClassDelete(tx, del) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			statetest.Write(t, s, func(tx *mvcc.WriteTx) error { return csi.ClassDelete(tx, del) })
 		},
 	} {
 		s := state.New()

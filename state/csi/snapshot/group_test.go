@@ -14,14 +14,11 @@ import (
 )
 
 // groupWorld is a state with the ready volumes v and w, and those that tests add.
-type groupWorld struct {
-	*state.Store
-	t *testing.T
-}
+type groupWorld struct{ store }
 
 func newGroupWorld(t *testing.T) *groupWorld {
 	t.Helper()
-	w := &groupWorld{state.New(), t}
+	w := &groupWorld{store{t, state.New()}}
 	w.addVolume("v", structs.VolumeReady)
 	w.addVolume("w", structs.VolumeReady)
 	return w
@@ -30,10 +27,7 @@ func newGroupWorld(t *testing.T) *groupWorld {
 // write makes an entry, whose error has to have a text; "" is no error.
 func (w *groupWorld) write(fault string, do func(*mvcc.WriteTx) error) {
 	w.t.Helper()
-	err := w.Write(w.Index()+1, do)
-	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
-		w.t.Errorf("got %v, want %q", err, fault)
-	}
+	w.store.write(fault, do)
 	for _, fault := range state.Check(w.Read()) {
 		w.t.Error(fault)
 	}
@@ -41,22 +35,10 @@ func (w *groupWorld) write(fault string, do func(*mvcc.WriteTx) error) {
 
 func (w *groupWorld) addVolume(id, volumeState string) {
 	w.t.Helper()
-	v := &structs.CSIVolume{
-		Namespace: "default",
-		ID:        id,
-		Name:      id,
-		PluginID:  "p",
-		State:     volumeState,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
-	}
-	if volumeState == structs.VolumeReady {
-		v.ExternalID = "ext-" + id
-	}
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+			testVolume(id, volumeState),
+		}})
 	})
 }
 

@@ -64,7 +64,7 @@ func TestDuty_E4_I8_AVolumeIsMadeWhereItsSnapshotIsUsable(t *testing.T) {
 				})
 			})
 			for _, byID := range []bool{false, true} {
-				v := w.volume("new", structs.VolumeCreating)
+				v := testVolume("new", structs.VolumeCreating)
 				v.RequestedTopologies = c.asked
 				v.Snapshot = "s"
 				if byID {
@@ -106,7 +106,7 @@ func TestResolveSnapshot_LimitsARepetitionAlike(t *testing.T) {
 		return nil
 	})
 	ask := func(old *structs.CSIVolume) *structs.CSIVolume {
-		v := w.volume("new", structs.VolumeCreating)
+		v := testVolume("new", structs.VolumeCreating)
 		v.Snapshot = "s"
 		v.RequestedTopologies = required(place("r", ""))
 		err := csi.ResolveSnapshot(w.Read(), v, old)

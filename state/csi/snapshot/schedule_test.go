@@ -18,34 +18,18 @@ import (
 )
 
 // scheduleWorld is a state with a ready volume, v, and the schedule s of its snapshots.
-type scheduleWorld struct {
-	*state.Store
-	t *testing.T
-}
+type scheduleWorld struct{ store }
 
 func newScheduleWorld(t *testing.T) *scheduleWorld {
 	t.Helper()
-	w := &scheduleWorld{state.New(), t}
+	w := &scheduleWorld{store{t, state.New()}}
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
-			RequestedCapabilities: []*structs.CSIVolumeCapability{{
-				AccessMode:     structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem,
-			}},
-		}}})
+		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+			testVolume("v", structs.VolumeReady),
+		}})
 	})
 	w.put("", w.wanted(), 100)
 	return w
-}
-
-// write makes an entry, whose error has to have a text; "" is no error.
-func (w *scheduleWorld) write(fault string, do func(*mvcc.WriteTx) error) {
-	w.t.Helper()
-	err := w.Write(w.Index()+1, do)
-	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
-		w.t.Errorf("got %v, want %q", err, fault)
-	}
 }
 
 func (w *scheduleWorld) wanted() *storage.SnapshotSchedule {

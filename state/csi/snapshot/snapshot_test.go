@@ -15,16 +15,13 @@ import (
 )
 
 // world is a state with a ready volume, v, and a snapshot of it, s.
-type world struct {
-	*state.Store
-	t *testing.T
-}
+type world struct{ store }
 
 func newWorld(t *testing.T, snapshotState string) *world {
 	t.Helper()
-	w := &world{state.New(), t}
+	w := &world{store{t, state.New()}}
 	w.write("", func(tx *mvcc.WriteTx) error {
-		p := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{w.volume("v", structs.VolumeReady)}}
+		p := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{testVolume("v", structs.VolumeReady)}}
 		return csi.VolumePut(tx, p)
 	})
 	s := w.snapshotOf("s", csi.Volume(w.Read(), "default", "v"))
@@ -38,8 +35,14 @@ func newWorld(t *testing.T, snapshotState string) *world {
 	return w
 }
 
+// store is a state whose entries may be rejected.
+type store struct {
+	t *testing.T
+	*state.Store
+}
+
 // write makes an entry, whose error has to have a text; "" is no error.
-func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+func (w store) write(fault string, do func(*mvcc.WriteTx) error) {
 	w.t.Helper()
 	err := w.Write(w.Index()+1, do)
 	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
@@ -47,7 +50,7 @@ func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) volume(id, volumeState string) *structs.CSIVolume {
+func testVolume(id, volumeState string) *structs.CSIVolume {
 	v := &structs.CSIVolume{
 		Namespace: "default",
 		ID:        id,
@@ -81,7 +84,7 @@ func (w *world) snapshotOf(name string, v *structs.CSIVolume) *storage.VolumeSna
 func (w *world) restore(fault string, bytes int64) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		v := w.volume("restored", structs.VolumeCreating)
+		v := testVolume("restored", structs.VolumeCreating)
 		v.SnapshotID = "ext-s"
 		v.RequestedCapacityMin = bytes
 		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
