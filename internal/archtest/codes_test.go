@@ -58,7 +58,7 @@ var askedCodes = map[string]string{
 	"server/control/volumes.healthPass.askFor":        byNextAsk,
 	"server/nodeconn.TryNext":                         byPolicy,
 	"state.VolumeOutcome":                             byMeaning,
-	"state/csi.MayExist":                              byOutcome,
+	"state/csi.mayExist":                              byOutcome,
 	"state/csi.noteExhausted":                         byMeaning,
 	"state/csi/snapshot.Uncut":                        byOutcome,
 }

@@ -97,7 +97,7 @@ func CheckClaimQueues(c *schema.Report) {
 	kept := map[string]int{}
 	for l := range schema.ClaimQueues.Scan(c) {
 		for _, n := range l.Classes {
-			for _, state := range ClaimStates {
+			for _, state := range claimStates {
 				count := *n.In(state)
 				if count != 0 {
 					key := fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)
@@ -109,7 +109,7 @@ func CheckClaimQueues(c *schema.Report) {
 
 	schema.CheckCounts(c, "claims of volume", found, kept)
 
-	// Grantable walks the whole queue of a volume, so each volume is checked once.
+	// grantable walks the whole queue of a volume, so each volume is checked once.
 	seen := map[VolumeKey]bool{}
 	for cl := range schema.WaitingByPlugin.Scan(c) {
 		key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
@@ -118,7 +118,7 @@ func CheckClaimQueues(c *schema.Report) {
 		}
 
 		seen[key] = true
-		for next := range Grantable(c, cl.Namespace, cl.VolumeID) {
+		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
 			c.Want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
 				next.Namespace, next.VolumeID, next.AllocID)
 		}

@@ -100,7 +100,7 @@ func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, no
 	}
 
 	p := Plugin(tx, v.PluginID)
-	if ExcludedByNode(tx, v, c) || BlockOf(v, p) != "" || ExpandsOffline(tx, v, p) != "" {
+	if excludedByNode(tx, v, c) || blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
 		return false
 	}
 
@@ -163,7 +163,7 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 	}
 
 	c.Guarded = c.Guarded && c.Unguarded == "" && LossPolicy(tx, v) == structs.LossLease
-	return v, CheckClaimable(tx, v, c)
+	return v, checkClaimable(tx, v, c)
 }
 
 // deriveFields fills in the fields of a claim that its volume and its allocation determine. The claim shares

@@ -15,11 +15,11 @@ import (
 // prevent it.
 func VolumeBlock(tx mvcc.Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	return cmp.Or(BlockOf(v, p), ExpandsOffline(tx, v, p))
+	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
 }
 
-// BlockOf is VolumeBlock with the row of the volume's plugin, nil if there is none.
-func BlockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+// blockOf is VolumeBlock with the row of the volume's plugin, nil if there is none.
+func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	switch v.State {
 	case structs.VolumeCreating:
 		return fmt.Sprintf("volume %s is being created%s",
@@ -33,7 +33,7 @@ func BlockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	}
 
 	if v.Marked() {
-		return MarkText(v)
+		return markText(v)
 	}
 
 	// Before that nobody knows whether the volume has to be attached, or whether the plugin needs a
@@ -166,7 +166,7 @@ func Claimable(
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
 
-	err := CheckClaimable(tx, v, c)
+	err := checkClaimable(tx, v, c)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -182,7 +182,7 @@ func Claimable(
 	}
 
 	// Waiting claims count, too: a new claim would be behind them.
-	for _, state := range ClaimStates {
+	for _, state := range claimStates {
 		for _, k := range ClassesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
 				continue
@@ -209,13 +209,13 @@ func firstClaim(
 	tx mvcc.Reader, v *structs.CSIVolume, of classState, matches func(*structs.CSIClaim) bool,
 ) *structs.CSIClaim {
 	if of.state == structs.ClaimGranted {
-		holders := SomeHolders(tx, v, of.class)
+		holders := someHolders(tx, v, of.class)
 		i := slices.IndexFunc(holders, matches)
 		if i >= 0 {
 			return holders[i]
 		}
 
-		// SomeHolders gives a few of them. Only if there are more does the walk below read rows.
+		// someHolders gives a few of them. Only if there are more does the walk below read rows.
 		if len(holders) == countOf(tx, v, of) {
 			return nil // these are all
 		}
@@ -373,8 +373,8 @@ func StaleHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	return ""
 }
 
-// CheckClaimable rejects a claim that the volume can never grant, with or without other claims.
-func CheckClaimable(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) error {
+// checkClaimable rejects a claim that the volume can never grant, with or without other claims.
+func checkClaimable(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
 	case !c.AccessMode.Valid() ||
@@ -394,7 +394,7 @@ func CheckClaimable(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) e
 		return structs.Preconditionf("volume %q could not be created: %s",
 			v.ID, errorText(v.LastError))
 	case v.Marked():
-		return structs.Preconditionf("%s", MarkText(v))
+		return structs.Preconditionf("%s", markText(v))
 	}
 
 	// The mode may have been asked for before an instance of the plugin was known.

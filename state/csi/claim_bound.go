@@ -35,9 +35,9 @@ func BoundHolder(tx mvcc.Reader, v *structs.CSIVolume, ignore func(allocID strin
 	return nil
 }
 
-// ExcludedByNode reports whether a granted claim on another node excludes a claim, which may have any mode:
+// excludedByNode reports whether a granted claim on another node excludes a claim, which may have any mode:
 // one of another mode than the granted claim conflicts with it anyway.
-func ExcludedByNode(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) bool {
+func excludedByNode(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) bool {
 	holder := BoundHolder(tx, v, nil)
 	return holder != nil && holder.NodeID != c.NodeID
 }

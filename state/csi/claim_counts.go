@@ -15,8 +15,8 @@ func ClassCounts(tx mvcc.Reader, ns, volume string) []structs.CSIClassCount {
 	return nil
 }
 
-// ClaimStates are the states of a claim.
-var ClaimStates = []string{structs.ClaimGranted, structs.ClaimWaiting}
+// claimStates are the states of a claim.
+var claimStates = []string{structs.ClaimGranted, structs.ClaimWaiting}
 
 // ClassesIn lists the classes of the volume's claims in a state.
 func ClassesIn(tx mvcc.Reader, v *structs.CSIVolume, state string) []structs.ClaimClass {

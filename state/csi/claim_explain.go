@@ -17,8 +17,8 @@ import (
 // claims. The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one
 // walk.
 
-// ManyHolders is the number of claims that a reason names.
-const ManyHolders = 3
+// manyHolders is the number of claims that a reason names.
+const manyHolders = 3
 
 // farAhead is the number of claims ahead that a reason counts.
 const farAhead = 100
@@ -121,8 +121,8 @@ func volumeCause(tx mvcc.Reader, v *structs.CSIVolume) structs.ClaimCause {
 		cause = structs.CauseVolume
 	}
 	return cmp.Or(
-		causeOf(cause, BlockOf(v, p)),
-		causeOf(structs.CauseExpansion, ExpandsOffline(tx, v, p)),
+		causeOf(cause, blockOf(v, p)),
+		causeOf(structs.CauseExpansion, expandsOffline(tx, v, p)),
 	)
 }
 
@@ -167,14 +167,14 @@ func (w *conflicts) findAhead(tx mvcc.Reader, c *structs.CSIClaim, o structs.Cla
 		}
 
 		w.counted++
-		if seen < ManyHolders {
+		if seen < manyHolders {
 			w.ahead = append(w.ahead, other)
 		}
 	}
 
 	// Each class gives its first claims, and the first ones of all classes stay.
 	slices.SortFunc(w.ahead, InQueueOrder)
-	w.ahead = w.ahead[:min(len(w.ahead), ManyHolders)]
+	w.ahead = w.ahead[:min(len(w.ahead), manyHolders)]
 }
 
 // addAhead counts a claim behind all that are counted, up to the bound.
@@ -183,7 +183,7 @@ func (w *conflicts) addAhead(c *structs.CSIClaim) {
 		return
 	}
 	w.counted++
-	if len(w.ahead) < ManyHolders {
+	if len(w.ahead) < manyHolders {
 		w.ahead = append(w.ahead, c)
 	}
 }
@@ -213,7 +213,7 @@ func (w *conflicts) describe() string {
 
 // ListNames lists the first names, with the number of the others. of is the number of all.
 func ListNames(names []string, of int) string {
-	names = names[:min(len(names), ManyHolders)]
+	names = names[:min(len(names), manyHolders)]
 	text := strings.Join(names, ", ")
 	more := of - len(names)
 	if more > 0 {
@@ -232,9 +232,9 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 		}
 
 		count += n.Granted
-		for _, c := range SomeHolders(r, r.volume, n.Class()) {
+		for _, c := range someHolders(r, r.volume, n.Class()) {
 			// The count is of all, and the text names the first.
-			if len(names) < ManyHolders {
+			if len(names) < manyHolders {
 				names = append(names, DescribeHolder(r, c))
 			}
 		}
@@ -247,10 +247,10 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	return ListNames(names, count)
 }
 
-// SomeHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
+// someHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
 // claims outside the index of classes are among the waiting claims. They are found once per row of the queue
 // counts.
-func SomeHolders(
+func someHolders(
 	tx mvcc.Reader,
 	v *structs.CSIVolume,
 	k structs.ClaimClass,
@@ -264,7 +264,7 @@ func SomeHolders(
 		rows := schema.ClaimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, schema.ClassKey(k))
 		for c := range rows {
 			some = append(some, c)
-			if len(some) == ManyHolders {
+			if len(some) == manyHolders {
 				break
 			}
 		}
@@ -293,7 +293,7 @@ func SomeHolders(
 func findHolders(tx mvcc.Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	wanted := 0
 	for _, n := range l.Classes {
-		wanted += min(n.Granted, ManyHolders)
+		wanted += min(n.Granted, manyHolders)
 	}
 
 	found := map[structs.ClaimClass][]string{}
@@ -304,7 +304,7 @@ func findHolders(tx mvcc.Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimC
 
 		k := c.Class()
 		if c.State == structs.ClaimGranted &&
-			len(found[k]) < ManyHolders {
+			len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -348,8 +348,8 @@ func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.Claim
 	h.bucket(l).Store(&heldQueue{l, holders})
 }
 
-// KeepHolders keeps the holders of a row for the row that replaces it, which has the same granted claims.
-func KeepHolders(old, now *structs.CSIClaimQueueRow) {
+// keepHolders keeps the holders of a row for the row that replaces it, which has the same granted claims.
+func keepHolders(old, now *structs.CSIClaimQueueRow) {
 	holders := heldQueues.get(old)
 	if holders != nil {
 		heldQueues.put(now, holders)

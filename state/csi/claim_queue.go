@@ -20,9 +20,9 @@ import (
 // VolumeKey names a volume.
 type VolumeKey struct{ Namespace, VolumeID string }
 
-// Grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
+// grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
 // the caller grants it or only reads it.
-func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		counts := ClassCounts(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)

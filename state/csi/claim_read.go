@@ -112,7 +112,7 @@ func QueueFrom(
 			return nil, false
 		}
 
-		for _, state := range ClaimStates {
+		for _, state := range claimStates {
 			if *n.In(state) > 0 {
 				scope := []string{ns, volume, state, schema.ClassKey(k)}
 				classes = append(classes, scope)

@@ -38,7 +38,7 @@ func recountQueue(tx *mvcc.WriteTx, was, is *structs.CSIClaim) {
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !IsGranted(was) && !IsGranted(is) {
-			KeepHolders(old, l)
+			keepHolders(old, l)
 		}
 	}
 

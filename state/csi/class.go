@@ -68,7 +68,7 @@ func ClassPut(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
 	}
 
 	if old != nil && old.PluginID != row.PluginID {
-		ForgetClassSpace(tx, old.PluginID, old.Name)
+		forgetClassSpace(tx, old.PluginID, old.Name)
 	}
 	schema.VolumeClasses.Put(tx, &row)
 	return nil
@@ -170,7 +170,7 @@ func ClassDelete(tx *mvcc.WriteTx, p *storage.ClassDeleteRequest) error {
 		return structs.Preconditionf("volume class %q cannot be deleted while %s", p.Name, used)
 	}
 	schema.VolumeClasses.Delete(tx, row)
-	ForgetClassSpace(tx, row.PluginID, row.Name)
+	forgetClassSpace(tx, row.PluginID, row.Name)
 	return nil
 }
 
@@ -179,9 +179,9 @@ func NoClass(name string) error {
 	return structs.NotFoundf("there is no volume class %q", structs.Cut(name, structs.MaxQuoted))
 }
 
-// CheckVolumeClass returns an error unless a volume agrees with its class, of which it has the plugin and the
+// checkVolumeClass returns an error unless a volume agrees with its class, of which it has the plugin and the
 // parameters.
-func CheckVolumeClass(tx mvcc.Reader, v *structs.CSIVolume) error {
+func checkVolumeClass(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.Class == "" {
 		return nil
 	}
@@ -215,7 +215,7 @@ func CheckClasses(c *schema.Report) {
 	}
 	c.Want(defaults <= 1, "%d volume classes are the default", defaults)
 	for v := range schema.Volumes.Scan(c) {
-		err := CheckVolumeClass(c, v)
+		err := checkVolumeClass(c, v)
 		c.Want(err == nil, "volume %s/%s: %v", v.Namespace, v.ID, err)
 	}
 }

@@ -112,8 +112,8 @@ func countDrifts(tx mvcc.Reader, pluginID string) (n int) {
 	return n
 }
 
-// ForgetDrifts deletes the differences of a plugin that is gone.
-func ForgetDrifts(tx *mvcc.WriteTx, pluginID string) {
+// forgetDrifts deletes the differences of a plugin that is gone.
+func forgetDrifts(tx *mvcc.WriteTx, pluginID string) {
 	for _, d := range slices.Collect(schema.Drifts.Scan(tx, pluginID)) {
 		schema.Drifts.Delete(tx, d)
 	}

@@ -31,7 +31,7 @@ func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
 	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
-		for _, c := range SomeHolders(tx, v, k) {
+		for _, c := range someHolders(tx, v, k) {
 			return text + DescribeHolder(tx, c)
 		}
 	}
@@ -44,9 +44,9 @@ func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 	return ""
 }
 
-// ExpandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
+// expandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
 // meanwhile. While a claim holds the volume the plugin is not called, so others may be granted.
-func ExpandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+func expandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.Expands() || p == nil ||
 		!p.ExpandsOffline ||
 		ClassesIn(tx, v, structs.ClaimGranted) != nil {
@@ -56,9 +56,9 @@ func ExpandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRo
 		v.ID, Failing(v.LastError), v.PluginID)
 }
 
-// NodesExpand reports whether only the nodes of the plugin expand volumes: a node half can, and its
+// nodesExpand reports whether only the nodes of the plugin expand volumes: a node half can, and its
 // controller cannot, or the plugin has none.
-func NodesExpand(tx mvcc.Reader, plugin string) bool {
+func nodesExpand(tx mvcc.Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
 
 	// A controller that was not seen yet may be able to.

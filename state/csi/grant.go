@@ -10,7 +10,7 @@ import (
 
 // grant grants every claim of the volume that is next in the queue.
 func grant(tx *mvcc.WriteTx, ns, volume string, now int64) {
-	for c := range Grantable(tx, ns, volume) {
+	for c := range grantable(tx, ns, volume) {
 		granted := c.Copy()
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index

@@ -37,8 +37,8 @@ func HostClaimsOfGroup(tx mvcc.Reader, o HostClaimUse) iter.Seq[*storage.TaskGro
 	return schema.HostClaimsByGroup.Scan(tx, o.Namespace, o.JobID, o.Group, o.VolumeName)
 }
 
-// HasHostClaims reports whether a job has a claim.
-func HasHostClaims(tx mvcc.Reader, ns, jobID string) bool {
+// hasHostClaims reports whether a job has a claim.
+func hasHostClaims(tx mvcc.Reader, ns, jobID string) bool {
 	return schema.HostClaimsByGroup.Has(tx, ns, jobID)
 }
 

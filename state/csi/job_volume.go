@@ -31,7 +31,7 @@ func KeepsJob(tx mvcc.Reader, j *structs.Job) bool {
 	if !j.Stop {
 		return false
 	}
-	if HasHostClaims(tx, j.Namespace, j.ID) {
+	if hasHostClaims(tx, j.Namespace, j.ID) {
 		return true
 	}
 	for v := range ownVolumesOfJob(tx, j.Namespace, j.ID) {
@@ -268,6 +268,6 @@ func putJobVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 // PurgeJobVolumes applies the reclaim rule of the volumes of a job whose row was deleted.
 func PurgeJobVolumes(tx *mvcc.WriteTx, j *structs.Job, now int64) {
 	for _, v := range slices.Collect(ownVolumesOfJob(tx, j.Namespace, j.ID)) {
-		GiveUp(tx, v, now)
+		giveUp(tx, v, now)
 	}
 }

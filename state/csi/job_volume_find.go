@@ -55,7 +55,7 @@ func FindJobVolume(
 	}
 	err = CompleteVolume(tx, v, old, true)
 	if err == nil && old != nil {
-		err = CheckRemake(v, old)
+		err = checkRemake(v, old)
 	}
 	return v, true, err
 }

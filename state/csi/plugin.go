@@ -77,8 +77,8 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	}
 
 	differs := old == nil ||
-		!SameNodeInfo(old.NodeInfo, i.NodeInfo) ||
-		!SameControllerInfo(old.ControllerInfo, i.ControllerInfo)
+		!sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
+		!sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 
 	// New properties of the plugin concern the claims on all nodes, another report only those on this one.
 	if i.Healthy && learnPlugin(tx, p, i, now) {
@@ -117,7 +117,7 @@ func learnPlugin(
 		learned.Version = i.ProviderVersion
 	}
 
-	// From now on claims can be granted: see BlockOf.
+	// From now on claims can be granted: see blockOf.
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
 	}
@@ -193,8 +193,8 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
-	ForgetSpace(tx, id)
-	ForgetDrifts(tx, id)
+	forgetSpace(tx, id)
+	forgetDrifts(tx, id)
 	ForgetHealth(tx, id)
 	unblock.Delete(tx, structs.WakePlugin(id))
 }

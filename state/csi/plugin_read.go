@@ -128,12 +128,12 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		row.Kind == report.Kind &&
 		row.NodeID == report.NodeID &&
 		row.DownWithNode == report.DownWithNode &&
-		SameNodeInfo(row.NodeInfo, report.NodeInfo) &&
-		SameControllerInfo(row.ControllerInfo, report.ControllerInfo)
+		sameNodeInfo(row.NodeInfo, report.NodeInfo) &&
+		sameControllerInfo(row.ControllerInfo, report.ControllerInfo)
 }
 
-// SameNodeInfo reports whether two reports on a node half are equal. Each may be nil.
-func SameNodeInfo(a, b *structs.CSINodeInfo) bool {
+// sameNodeInfo reports whether two reports on a node half are equal. Each may be nil.
+func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -160,8 +160,8 @@ func sameTopology(a, b *structs.CSITopology) bool {
 	return maps.Equal(a.Segments, b.Segments)
 }
 
-// SameControllerInfo reports whether two reports on a controller half are equal. Each may be nil.
-func SameControllerInfo(a, b *structs.CSIControllerInfo) bool {
+// sameControllerInfo reports whether two reports on a controller half are equal. Each may be nil.
+func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

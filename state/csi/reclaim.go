@@ -34,9 +34,9 @@ func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 	return copyNeeding(tx, v)
 }
 
-// LiveUsersOf names the allocations that use a volume, or wait for it, and are not to stop. It returns "" if
+// liveUsersOf names the allocations that use a volume, or wait for it, and are not to stop. It returns "" if
 // there are none.
-func LiveUsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
+func liveUsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 	return claimedBy(tx, v, func(c *structs.CSIClaim) bool {
 		a := schema.Allocs.Get(tx, c.AllocID)
 		return a != nil && !a.Terminal()
@@ -52,7 +52,7 @@ func claimedBy(tx mvcc.Reader, v *structs.CSIVolume, counts func(*structs.CSICla
 			continue
 		}
 		found++
-		if found <= ManyHolders {
+		if found <= manyHolders {
 			allocs = append(allocs, c.AllocID)
 		}
 	}
@@ -63,8 +63,8 @@ func claimedBy(tx mvcc.Reader, v *structs.CSIVolume, counts func(*structs.CSICla
 	return fmt.Sprintf("volume %q is claimed by allocation %s", v.ID, ListNames(allocs, found))
 }
 
-// MarkText tells that a volume is to be deleted, and how to keep it. It returns "" for another volume.
-func MarkText(v *structs.CSIVolume) string {
+// markText tells that a volume is to be deleted, and how to keep it. It returns "" for another volume.
+func markText(v *structs.CSIVolume) string {
 	if !v.Marked() {
 		return ""
 	}

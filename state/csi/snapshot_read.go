@@ -69,9 +69,9 @@ func RestoreOf(tx mvcc.Reader, s *storage.VolumeSnapshot) string {
 	return ""
 }
 
-// CheckRestore rejects a volume that is to be made from a snapshot of a row that is not ready, or larger. Of
+// checkRestore rejects a volume that is to be made from a snapshot of a row that is not ready, or larger. Of
 // a snapshot without a row the plugin decides.
-func CheckRestore(tx mvcc.Reader, v *structs.CSIVolume) error {
+func checkRestore(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.State != structs.VolumeCreating || v.SnapshotID == "" {
 		return nil
 	}

@@ -62,7 +62,7 @@ func boundExhaustedPlaces(tx *mvcc.WriteTx, pluginID string) {
 		count++
 	}
 	if count >= maxExhaustedPlaces {
-		ForgetSpace(tx, pluginID)
+		forgetSpace(tx, pluginID)
 	}
 }
 
@@ -88,15 +88,15 @@ func NoteExhaustion(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	schema.Exhausted.Put(tx, row)
 }
 
-// ForgetClassSpace deletes the records of a class that is deleted, or gets another plugin.
-func ForgetClassSpace(tx *mvcc.WriteTx, pluginID, class string) {
+// forgetClassSpace deletes the records of a class that is deleted, or gets another plugin.
+func forgetClassSpace(tx *mvcc.WriteTx, pluginID, class string) {
 	for _, row := range slices.Collect(ExhaustionsOfClass(tx, pluginID, class)) {
 		schema.Exhausted.Delete(tx, row)
 	}
 }
 
-// ForgetSpace deletes the records of a plugin: one of its volumes was deleted, or it is gone.
-func ForgetSpace(tx *mvcc.WriteTx, pluginID string) {
+// forgetSpace deletes the records of a plugin: one of its volumes was deleted, or it is gone.
+func forgetSpace(tx *mvcc.WriteTx, pluginID string) {
 	for _, row := range slices.Collect(schema.Exhausted.Scan(tx, pluginID)) {
 		schema.Exhausted.Delete(tx, row)
 	}

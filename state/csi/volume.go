@@ -112,7 +112,7 @@ func (p pluginSummary) fillStub(v *structs.CSIVolume, s *structs.CSIVolumeListSt
 // Unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
 func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 	// The state of the volume itself comes first: its remedy is needed in any case.
-	switch why := BlockOf(v, p.row); {
+	switch why := blockOf(v, p.row); {
 	case why != "":
 		return why
 	case p.nodes.Healthy == 0:
@@ -179,23 +179,23 @@ func VolumesFrom(
 }
 
 // NeverCreated reports whether a volume can be made anew with other arguments, nil for one without a row. A
-// failure without an external ID is final: the plugin has rejected the last creation. See MayExist for the
+// failure without an external ID is final: the plugin has rejected the last creation. See mayExist for the
 // calls before it.
 func NeverCreated(v *structs.CSIVolume) bool {
 	return v == nil || v.State == structs.VolumeFailed && v.ExternalID == ""
 }
 
-// MayExist reports whether a failed creation may have created a volume all the same. The first of two calls
+// mayExist reports whether a failed creation may have created a volume all the same. The first of two calls
 // may have had another outcome than the last. RESOURCE_EXHAUSTED is also the answer of a transport whose
 // message was too large (CSI spec, CreateVolume errors).
-func MayExist(v *structs.CSIVolume) bool {
+func mayExist(v *structs.CSIVolume) bool {
 	e := v.LastError
 	return v.Unanswered || e != nil && e.Code == structs.CSICodeExhausted
 }
 
-// CheckRemake rejects a volume v that replaces old, which could not be created, with another name or plugin,
+// checkRemake rejects a volume v that replaces old, which could not be created, with another name or plugin,
 // if the plugin may have made old before: nothing would name that volume any more.
-func CheckRemake(v, old *structs.CSIVolume) error {
+func checkRemake(v, old *structs.CSIVolume) error {
 	if !old.Unanswered || v.PluginID == old.PluginID && v.NameAtPlugin() == old.NameAtPlugin() {
 		return nil
 	}

@@ -37,7 +37,7 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 	}
 
 	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
-		for _, c := range SomeHolders(tx, v, k) {
+		for _, c := range someHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s",
 				v.ID, DescribeHolder(tx, c))
 		}
@@ -74,7 +74,7 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	forgetHost(tx, v)
 	unblock.KeyOnly(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {
-		ForgetSpace(tx, v.PluginID)
+		forgetSpace(tx, v.PluginID)
 	}
 	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
@@ -109,7 +109,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return err
 	}
 
-	if NeverCreated(v) && !MayExist(v) {
+	if NeverCreated(v) && !mayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}

@@ -19,7 +19,7 @@ func beginExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	v.ExpandPending = true
 
 	// No controller takes the first step, so the leader has no call to make.
-	if NodesExpand(tx, v.PluginID) {
+	if nodesExpand(tx, v.PluginID) {
 		v.ExpandPending = false
 		expandOnNodes(tx, v, v.RequestedCapacityMin)
 	}

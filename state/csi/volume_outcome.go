@@ -68,7 +68,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		if v.State == structs.VolumeFailed && v.JobID != "" {
 			unblock.Volume(tx, v) // the next allocation of the job has it made again
 		}
-		GiveUp(tx, v, p.Now)
+		giveUp(tx, v, p.Now)
 		return
 	}
 
@@ -94,7 +94,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		beginExpansion(tx, v)
 	}
 	storeVolume(tx, v, p.Now)
-	GiveUp(tx, v, p.Now)
+	giveUp(tx, v, p.Now)
 }
 
 // isOutdated reports whether an outcome is that of a call with other sizes than the volume has to have now. A

@@ -41,7 +41,7 @@ func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			"to delete it at once with those of the request, add -now", v.ID, storage.DeleteDelay(v))
 	}
 
-	users := LiveUsersOf(tx, v)
+	users := liveUsersOf(tx, v)
 	if users != "" {
 		return structs.Preconditionf("%s", users)
 	}
@@ -117,7 +117,7 @@ func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	case v.Marked() && UsersOf(tx, v) == "":
 		unblock.PutVolumeWithout(tx, v.Copy())
 	case v.State == structs.VolumeFailed:
-		GiveUp(tx, v, now)
+		giveUp(tx, v, now)
 	}
 }
 
@@ -142,7 +142,7 @@ func EndAllocVolumes(tx *mvcc.WriteTx, a *structs.Allocation, now int64) {
 	for i := range a.CSIVolumes {
 		v := Volume(tx, a.Namespace, a.CSIVolumes[i].VolumeID)
 		if v != nil && v.AllocID == a.ID {
-			GiveUp(tx, v, now)
+			giveUp(tx, v, now)
 		}
 	}
 }
@@ -156,9 +156,9 @@ func isGivenUp(tx mvcc.Reader, v *structs.CSIVolume) bool {
 	return v.JobID != "" && !schema.Jobs.Has(tx, v.Namespace, v.JobID)
 }
 
-// GiveUp applies the reclaim rule to a volume whose job is gone, or whose allocation has ended. One that
+// giveUp applies the reclaim rule to a volume whose job is gone, or whose allocation has ended. One that
 // could not be created has nothing to keep, and goes with its last claim.
-func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+func giveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	switch {
 	case !isGivenUp(tx, v):
 	case v.State == structs.VolumeReady && v.AllocID != "":
@@ -173,7 +173,7 @@ func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 // deleteFailed deletes the row of a volume that could not be created, through the plugin if that may have
 // made it all the same.
 func deleteFailed(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	if NeverCreated(v) && !MayExist(v) {
+	if NeverCreated(v) && !mayExist(v) {
 		deleteVolume(tx, v)
 		return
 	}

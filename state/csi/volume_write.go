@@ -59,7 +59,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		return err
 	}
 
-	err = CheckVolumeClass(tx, v)
+	err = checkVolumeClass(tx, v)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 
 	err = namespace.CheckVolumeQuota(tx, old, v)
 	if err == nil && NeverCreated(old) {
-		err = CheckRestore(tx, v)
+		err = checkRestore(tx, v)
 	}
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Call = old.Call
 	v.Unanswered = old.Unanswered
 	v.Forced = old.Forced
-	err := CheckRemake(v, old)
+	err := checkRemake(v, old)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 
 	// A request that succeeded would say that the volume stays.
 	if old.Marked() {
-		return structs.Preconditionf("%s", MarkText(old))
+		return structs.Preconditionf("%s", markText(old))
 	}
 
 	// A repetition has the arguments of the first call (CSI spec, "Timeouts").
@@ -424,7 +424,7 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 
 // checkUses rejects the removal of a capability in use, and a change of mount options in use.
 func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
-	for _, state := range ClaimStates {
+	for _, state := range claimStates {
 		for _, k := range ClassesIn(tx, v, state) {
 			if !v.Capable(k) {
 				return structs.Conflictf(

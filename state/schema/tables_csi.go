@@ -92,7 +92,7 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see csi.Grantable). Of the granted claims it has only the
+	// The claim queue of a volume, class by class (see grantable of csi). Of the granted claims it has only the
 	// few that exclude other claims of their own class.
 	ClaimsByClass = Claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
 		k := c.Class()
