@@ -16,6 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // storeWithQueue returns a store with a volume for which some readers and n allocations wait, each in its own
@@ -23,12 +24,12 @@ import (
 func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
 	w := &uncheckedStore{s: state.New()}
 	w.do(func(tx *state.WriteTx) {
-		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
+		kit.Must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 			Node: aNode("n"),
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
-		must(t,
+		kit.Must(t,
 			csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
 				Volumes: []*structs.CSIVolume{aVolume("v", "p")},
 			}))
@@ -52,7 +53,7 @@ func (w *uncheckedStore) claimInQueue(t testing.TB, tx *state.WriteTx, i int, re
 	if reads {
 		c = aClaim("v", id, rd, mnr)
 	}
-	must(t, csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
+	kit.Must(t, csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
 }
 
 // queuedID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
@@ -168,7 +169,9 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 		key := structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: queuedID(n + 2)}
 		w.do(func(tx *state.WriteTx) { w.claimInQueue(t, tx, n+2, false) })
 		w.do(func(tx *state.WriteTx) {
-			must(t, state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}}))
+			kit.Must(t, state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{
+				Claims: []structs.CSIClaimKey{key},
+			}))
 		})
 		tx := w.s.Read()
 		c := csi.Claim(tx, "default", "v", queuedID(n+1))

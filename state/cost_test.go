@@ -8,6 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // costOf counts the heap allocations of one step. The store has n nodes with a plugin, with claims of a
@@ -20,8 +21,8 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 		_ = b.Apply(w.index, func(tx *state.WriteTx) error { fn(tx); return nil })
 	}
 	fill(func(tx *state.WriteTx) {
-		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+		kit.Must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		kit.Must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
 			aVolume("v", "p"),
 			aVolume("w", "p"),
 		}}))
@@ -29,7 +30,7 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 	for i := range n {
 		fill(func(tx *state.WriteTx) {
 			id := fmt.Sprint(i)
-			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
+			kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 				Node: aNode(id),
 				CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 			}))
@@ -40,7 +41,7 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 				NodeID:    id,
 				Resources: &structs.Resources{},
 			})
-			must(t,
+			kit.Must(t,
 				csi.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 					aClaim("v", "a"+id, wr, mnmw),
 					aClaim("w", "a"+id, wr, mnsw),
@@ -63,20 +64,13 @@ func (w *uncheckedStore) do(fn func(*state.WriteTx)) {
 	_ = w.s.Write(w.index, func(tx *state.WriteTx) error { fn(tx); return nil })
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestCost_DoesNotGrowWithTheFleet compares a small cluster with one of twenty-five times its size. Trees
 // become a little deeper, and no step scans a table.
 func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 	for name, step := range map[string]func(*uncheckedStore, int){
 		"a fingerprint flips": func(w *uncheckedStore, round int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+				kit.Must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
 					NodeID:  "7",
 					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
 				}))
@@ -84,17 +78,17 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 		},
 		"a shared volume is released and claimed": func(w *uncheckedStore, _ int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t,
+				kit.Must(t,
 					state.VolumeUnpublish(tx,
 						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
-				must(t,
+				kit.Must(t,
 					csi.VolumeClaim(tx,
 						&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},
 		"the only writer passes the volume on to the next of a long queue": func(w *uncheckedStore, round int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t,
+				kit.Must(t,
 					state.VolumeUnpublish(tx,
 						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
 							VolumeID: "w",
@@ -104,7 +98,7 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 		},
 		"an allocation ends": func(w *uncheckedStore, round int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t,
+				kit.Must(t,
 					state.AllocsClientUpdate(tx,
 						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
 							ID:           fmt.Sprint("a", round),

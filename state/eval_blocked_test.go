@@ -12,6 +12,7 @@ import (
 	"berth/state/schema"
 	"berth/state/unblock"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // storeWithBlockedEvals fills a store with a node on which an allocation runs for each round, and n blocked
@@ -20,9 +21,9 @@ func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
 	w := &uncheckedStore{s: state.New()}
 	b := w.s.Begin()
 	w.index++
-	must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
-		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
-		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
+	kit.Must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
+		kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
+		kit.Must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
 			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        fmt.Sprint("a", i),
@@ -36,7 +37,7 @@ func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
 	}))
 	for i := range n {
 		w.index++
-		must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
+		kit.Must(t, b.Apply(w.index, func(tx *state.WriteTx) error {
 			state.PutEval(tx, &structs.Evaluation{
 				ID:            fmt.Sprint("e", i),
 				Namespace:     "default",
@@ -58,7 +59,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 	for name, step := range map[string]func(w *uncheckedStore, round int){
 		"an allocation ends": func(w *uncheckedStore, round int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t,
+				kit.Must(t,
 					state.AllocsClientUpdate(tx,
 						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
 							ID:           fmt.Sprint("a", round),
@@ -68,7 +69,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 		},
 		"a plugin becomes healthy": func(w *uncheckedStore, round int) {
 			w.do(func(tx *state.WriteTx) {
-				must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+				kit.Must(t, state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
 					NodeID:  "n",
 					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
 				}))
@@ -77,7 +78,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 		"more queues are unblocked": func(w *uncheckedStore, _ int) {
 			w.do(func(tx *state.WriteTx) { unblock.Key(tx, structs.WakeCapacity) })
 			w.do(func(tx *state.WriteTx) {
-				must(t, state.EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
+				kit.Must(t, state.EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
 			})
 		},
 	} {
@@ -304,9 +305,9 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	w.Node("n")
 	do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	var saved bytes.Buffer
-	must(t, w.Store.Save(&saved))
+	kit.Must(t, w.Store.Save(&saved))
 	w.Store = state.New()
-	must(t, w.Store.Load(&saved))
+	kit.Must(t, w.Store.Load(&saved))
 	w.Check()
 	for n := 0; unblock.Due(w.Store.Read()) && n < queues; n++ {
 		do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})

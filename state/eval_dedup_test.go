@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // pendingNodes returns the nodes of the pending evaluations of a job; "" means all nodes.
@@ -23,13 +24,13 @@ func pendingNodes(tx *state.ReadTx, job string) (out []string) {
 func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	w := &uncheckedStore{s: state.New()}
 	w.do(func(tx *state.WriteTx) {
-		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
+		kit.Must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
 	})
 	n := 0
 	register := func() {
 		n++
 		w.do(func(tx *state.WriteTx) {
-			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
+			kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
 		})
 	}
 	for range state.ManyNodes {

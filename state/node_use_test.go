@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // TestNodesWithUse_GivesTheUseOfEachNode has uses of nodes with and without a row, and nodes without a use.
@@ -15,7 +16,7 @@ func TestNodesWithUse_GivesTheUseOfEachNode(t *testing.T) {
 	w := &uncheckedStore{s: state.New()}
 	w.do(func(tx *state.WriteTx) {
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
-			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
+			kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
 		}
 		for i, node := range []string{"a", "c", "c0", "c1", "c2", "e", "f"} {
 			schema.Allocs.Put(tx, &structs.Allocation{

@@ -9,6 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/kit"
 )
 
 // intendedUsers renders the result of IntendedAgainst.
@@ -110,7 +111,7 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 			"host": fmt.Sprint("n", i),
 		}}
 		w.do(func(tx *state.WriteTx) {
-			must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
+			kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 				Node: aNode(fmt.Sprint("n", i)),
 				CSI: []*structs.CSIPluginInstance{
 					k,
@@ -177,7 +178,7 @@ func TestNewestForPlans_FollowsTheTablesThatUnblock(t *testing.T) {
 	index := uint64(0)
 	write := func(fn func(tx *state.WriteTx)) {
 		index++
-		must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
+		kit.Must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
 	}
 	for name, put := range map[string]func(tx *state.WriteTx){
 		"nodes":       func(tx *state.WriteTx) { schema.Nodes.Put(tx, aNode("n")) },

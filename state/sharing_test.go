@@ -17,6 +17,7 @@ import (
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // aFullRequest returns a node with everything that rows may share. Two such nodes differ only in their names.
@@ -314,7 +315,7 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 		t.Errorf("%+v and %+v have parts of their own", a, b)
 	}
 	s := state.New()
-	must(t, s.Write(1, func(tx *state.WriteTx) error {
+	kit.Must(t, s.Write(1, func(tx *state.WriteTx) error {
 		schema.Evals.Put(tx, &structs.Evaluation{ID: "e", JobID: strings.Clone("a-job")})
 		return nil
 	}))

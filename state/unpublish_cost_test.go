@@ -8,6 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // release is an entry that releases claims, with a store in which it can be applied and aborted many times.
@@ -24,7 +25,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 	defer b.Abort()
 	apply := func(fn func(tx *state.WriteTx) error) {
 		r.index++
-		must(t, b.Apply(r.index, fn))
+		kit.Must(t, b.Apply(r.index, fn))
 	}
 	apply(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)})
@@ -86,7 +87,7 @@ func (r *release) cost(t *testing.T) float64 {
 	memory := testing.AllocsPerRun(2, func() {
 		b := r.store.Begin()
 		defer b.Abort()
-		must(t, b.Apply(r.index+1, func(tx *state.WriteTx) error {
+		kit.Must(t, b.Apply(r.index+1, func(tx *state.WriteTx) error {
 			err := state.VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
 			e := state.Eval(tx.ReadTx, "e")
 			want := "woken by " + structs.WakeVolume("default", "v0")

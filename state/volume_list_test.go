@@ -15,6 +15,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/kit"
 )
 
 // TestVolumeStubs_EqualThoseOfEachVolume compares the fast path with the plain one for any order of volumes.
@@ -58,26 +59,26 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 	s, index := state.New(), uint64(0)
 	do := func(fn func(tx *state.WriteTx)) {
 		index++
-		must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
+		kit.Must(t, s.Write(index, func(tx *state.WriteTx) error { fn(tx); return nil }))
 	}
 	do(func(tx *state.WriteTx) {
-		must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
+		kit.Must(t, state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		kit.Must(t, state.NodeRegister(tx, &structs.NodeRegisterRequest{
 			Node: aNode("n"),
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
 		for n := range many {
 			v := aVolume(fmt.Sprintf("v%04d", n), "p")
-			must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+			kit.Must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		}
 		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
-		must(t, csi.VolumePut(tx, unlisted))
+		kit.Must(t, csi.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
-		must(t, namespace.Apply(tx, &cluster.NamespaceApplyRequest{
+		kit.Must(t, namespace.Apply(tx, &cluster.NamespaceApplyRequest{
 			Definition: &cluster.Namespace{Name: "else"},
 		}))
-		must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+		kit.Must(t, csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
 			a := &structs.Allocation{
 				ID:        id,

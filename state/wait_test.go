@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // watchers are named queries that wait, each once.
@@ -65,7 +66,7 @@ func aNodeWithPlugin(id, plugin string) *structs.NodeRegisterRequest {
 
 func register(t *testing.T, s *state.Store, index uint64, id, plugin string) {
 	t.Helper()
-	must(t, s.Write(index, func(tx *state.WriteTx) error {
+	kit.Must(t, s.Write(index, func(tx *state.WriteTx) error {
 		return state.NodeRegister(tx, aNodeWithPlugin(id, plugin))
 	}))
 }

@@ -89,11 +89,11 @@ func newFixture(t *testing.T) *fixture {
 		kit.SkipLacking(t, "root: it makes cgroups and mounts")
 	}
 	dir, err := mounts.Resolve(t.TempDir())
-	must(t, err)
+	kit.Must(t, err)
 	f := &fixture{t: t, lost: map[string]string{}, groups: map[string]*structs.TaskGroup{}}
 	f.group, err = cgroups.Detect().New(testCgroup, filepath.Base(dir)+t.Name(), cgroups.Limits{})
-	must(t, err)
-	t.Cleanup(func() { must(t, f.group.Remove()) })
+	kit.Must(t, err)
+	t.Cleanup(func() { kit.Must(t, f.group.Remove()) })
 	f.Guard, err = New(Config{
 		Dir:     dir,
 		Command: []string{os.Args[0]},
@@ -106,15 +106,15 @@ func newFixture(t *testing.T) *fixture {
 		},
 		Logger: hclog.NewNullLogger(),
 	})
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(dir + "/log")
 			t.Logf("the log of the guard:\n%s", log)
 		}
-		must(t, f.Retain(func(string) bool { return false }))
-		must(t, f.open())
-		must(t, f.leave())
+		kit.Must(t, f.Retain(func(string) bool { return false }))
+		kit.Must(t, f.open())
+		kit.Must(t, f.leave())
 	})
 	return f
 }
@@ -137,13 +137,6 @@ func group(name string, stop *time.Duration) *structs.TaskGroup {
 		g.Disconnect = &structs.DisconnectStrategy{StopOnClientAfter: stop}
 	}
 	return g
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestOrder_RejectsTasksWithoutAKnownCgroup(t *testing.T) {
@@ -176,9 +169,9 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
 	hour := time.Hour
-	must(t, f.Order("a1", group("exec", &hour), nil))
+	kit.Must(t, f.Order("a1", group("exec", &hour), nil))
 	o, err := f.files.Get("a1")
-	must(t, err)
+	kit.Must(t, err)
 	if o.Delay != hour+time.Minute+agentMargin ||
 		o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
 		t.Errorf("the order is %+v", o)
@@ -189,13 +182,13 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 	}
 
 	// A volume ends the allocation with the lease, and each further one is added.
-	must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
-	must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "w", Target: "/w"}}))
+	kit.Must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
+	kit.Must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "w", Target: "/w"}}))
 	o, err = f.files.Get("a1")
 	if err != nil || o.Delay != 0 || len(o.Volumes) != 2 {
 		t.Errorf("with volumes the order is %+v, %v", o, err)
 	}
-	must(t, f.Release("a1"))
+	kit.Must(t, f.Release("a1"))
 	if ids, err := f.files.List(); err != nil || len(ids) > 0 {
 		t.Errorf("after its release: %q, %v", ids, err)
 	}
@@ -205,9 +198,9 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 func TestRenewed_DoesNotSaveWhatWasDue(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("due", group("exec", nil), nil))
+	kit.Must(t, f.Order("due", group("exec", nil), nil))
 	hour := time.Hour
-	must(t, f.Order("later", group("exec", &hour), nil))
+	kit.Must(t, f.Order("later", group("exec", &hour), nil))
 	f.Clock = func() boottime.Instant { return boottime.Now().Add(time.Hour + time.Minute) }
 	f.renew(2 * time.Hour)
 	for id, want := range map[string]bool{"due": true, "later": false} {
@@ -225,14 +218,14 @@ func TestRenewed_DoesNotSaveWhatWasDue(t *testing.T) {
 func TestRenewed_WithinTheLeaseChangesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("a1", group("exec", nil), nil))
+	kit.Must(t, f.Order("a1", group("exec", nil), nil))
 	next, err := New(f.Config) // an agent that has restarted
-	must(t, err)
+	kit.Must(t, err)
 	next.Renewed(membership.Lease{Grant: membership.Grant{TTL: time.Hour}, Since: boottime.Now()})
 	if d, err := next.files.Due("a1"); d != nil || err != nil {
 		t.Errorf("it is due: %+v, %v", d, err)
 	}
-	must(t, next.file.Close())
+	kit.Must(t, next.file.Close())
 }
 
 func TestTaskHook_StartsNoTaskAfterTheEnd(t *testing.T) {
@@ -241,10 +234,10 @@ func TestTaskHook_StartsNoTaskAfterTheEnd(t *testing.T) {
 	zero := time.Duration(0)
 	g := group("exec", &zero)
 	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}, Group: g}
-	must(t, f.Hook(env).Up(t.Context(), env))
+	kit.Must(t, f.Hook(env).Up(t.Context(), env))
 	h := f.TaskHook(env)
-	must(t, h.Up(t.Context(), &hooks.TaskEnv{Task: g.Tasks[0]}))
-	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
+	kit.Must(t, h.Up(t.Context(), &hooks.TaskEnv{Task: g.Tasks[0]}))
+	kit.Must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 	err := h.Up(t.Context(), &hooks.TaskEnv{})
 	failure, ok := err.(*hooks.Failure)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), "the lease of this node ended") {
@@ -257,7 +250,7 @@ func (f *fixture) up(allocID string, g *structs.TaskGroup) hooks.Alloc {
 	f.t.Helper()
 	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: allocID}, Group: g}
 	h := f.Hook(env)
-	must(f.t, h.Up(f.t.Context(), env))
+	kit.Must(f.t, h.Up(f.t.Context(), env))
 	return h
 }
 
@@ -265,7 +258,7 @@ func (f *fixture) up(allocID string, g *structs.TaskGroup) hooks.Alloc {
 func (f *fixture) orderOf(allocID string) *watch.Order {
 	f.t.Helper()
 	o, err := f.present().Get(allocID)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	return o
 }
 
@@ -275,7 +268,7 @@ func (f *fixture) update(allocID string, g *structs.TaskGroup) *watch.Order {
 	f.mu.Lock()
 	f.groups[allocID] = g
 	f.mu.Unlock()
-	must(f.t, f.keep())
+	kit.Must(f.t, f.keep())
 	return f.orderOf(allocID)
 }
 
@@ -298,14 +291,14 @@ func TestOrder_FollowsAChangeInPlace(t *testing.T) {
 		t.Errorf("the setting is gone, and the order is %+v", o)
 	}
 
-	must(t, f.Order("a1", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
+	kit.Must(t, f.Order("a1", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
 	if o := f.update("a1", group("exec", &hour)); o == nil || o.Delay != 0 {
 		t.Errorf("with a volume the order is %+v", o)
 	}
 	if o := f.update("a1", group("exec", nil)); o == nil || len(o.Volumes) != 1 {
 		t.Errorf("with a volume and without the setting the order is %+v", o)
 	}
-	must(t, h.Down(t.Context()))
+	kit.Must(t, h.Down(t.Context()))
 	if o := f.update("a1", group("exec", &second)); o != nil {
 		t.Errorf("after the end of the allocation the order is %+v", o)
 	}
@@ -350,7 +343,7 @@ func TestOrder_KeepsOneThatIsDue(t *testing.T) {
 	f.renew(time.Hour)
 	hour := time.Hour
 	f.up("a1", group("exec", &hour))
-	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
+	kit.Must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 	if o := f.update("a1", group("exec", nil)); o == nil {
 		t.Error("the order is gone")
 	}
@@ -371,11 +364,11 @@ func TestOrder_GetsTheCgroupsOfStartingTasks(t *testing.T) {
 	start := func(name string) error {
 		env := &hooks.TaskEnv{Task: g.Tasks[0], Config: &driver.TaskConfig{}}
 		h := f.TaskHook(&hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}})
-		must(t, h.Up(t.Context(), env))
+		kit.Must(t, h.Up(t.Context(), env))
 		return env.Config.OrderGuard(cgroups.Detect().Path(testCgroup, name))
 	}
 	for _, name := range []string{"first", "again"} {
-		must(t, start(name))
+		kit.Must(t, start(name))
 		o := f.orderOf("a1")
 		if len(o.AllGroups()) != 1 || filepath.Base(o.AllGroups()[0].Name()) != name {
 			t.Errorf("the order has %+v, want the cgroup %s", o.AllGroups(), name)
@@ -395,11 +388,11 @@ func TestOrder_GetsTheCgroupsOfStartingTasks(t *testing.T) {
 func TestRun_ReplacesTheGuardAndGivesUpWhatIsDue(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("a1", group("exec", nil), nil))
+	kit.Must(t, f.Order("a1", group("exec", nil), nil))
 	first, err := watch.ReadRecord(f.files.Memory)
-	must(t, err)
-	must(t, first.Guard.Kill(t.Context()))
-	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
+	kit.Must(t, err)
+	kit.Must(t, first.Guard.Kill(t.Context()))
+	kit.Must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -428,10 +421,10 @@ func TestRun_ReplacesTheGuardAndGivesUpWhatIsDue(t *testing.T) {
 func TestRun_LeavesNothingWithoutOrders(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("a1", group("exec", nil), nil))
+	kit.Must(t, f.Order("a1", group("exec", nil), nil))
 	r, err := watch.ReadRecord(f.files.Memory)
-	must(t, err)
-	must(t, f.Release("a1"))
+	kit.Must(t, err)
+	kit.Must(t, f.Release("a1"))
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	f.Run(ctx)

@@ -12,6 +12,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/guard/watch"
 	"berth/internal/boottime"
+	"berth/test/kit"
 )
 
 // withoutGuard kills the guard, and makes each start of another one fail.
@@ -19,15 +20,15 @@ func (f *fixture) withoutGuard() {
 	f.t.Helper()
 	f.Command = []string{"false"}
 	r, err := watch.ReadRecord(f.files.Memory)
-	must(f.t, err)
-	must(f.t, r.Guard.Kill(f.t.Context()))
+	kit.Must(f.t, err)
+	kit.Must(f.t, r.Guard.Kill(f.t.Context()))
 }
 
 // task starts a process in the cgroup of the tasks. The channel is closed at its end.
 func (f *fixture) task() <-chan struct{} {
 	f.t.Helper()
 	cmd := exec.Command("sleep", "1000")
-	must(f.t, cmd.Start())
+	kit.Must(f.t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -39,7 +40,7 @@ func (f *fixture) task() <-chan struct{} {
 	})
 	for _, dir := range f.group.Dirs() {
 		procs := filepath.Join(dir, "cgroup.procs")
-		must(f.t, os.WriteFile(procs, []byte(strconv.Itoa(cmd.Process.Pid)), 0))
+		kit.Must(f.t, os.WriteFile(procs, []byte(strconv.Itoa(cmd.Process.Pid)), 0))
 	}
 	return ended
 }
@@ -56,9 +57,9 @@ func isClosed(c <-chan struct{}) bool {
 func TestKeep_EndsWhatIsDueWhileNoGuardCanBeStarted(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("a1", group("exec", nil), nil))
+	kit.Must(t, f.Order("a1", group("exec", nil), nil))
 	hour := time.Hour
-	must(t, f.Order("later", group("docker", &hour), nil))
+	kit.Must(t, f.Order("later", group("docker", &hour), nil))
 	ended := f.task()
 	f.withoutGuard()
 	if f.keep() == nil {
@@ -94,11 +95,11 @@ func TestKeep_EndsWhatIsDueWhileNoGuardCanBeStarted(t *testing.T) {
 func TestKeep_RecordsWhatItCannotEndItself(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	must(t, f.Order("z", group("exec", nil), nil))
+	kit.Must(t, f.Order("z", group("exec", nil), nil))
 	stuck := &cgroups.Group{V2: t.TempDir()}
-	must(t, os.WriteFile(filepath.Join(stuck.V2, "cgroup.procs"), []byte("no pid"), 0o600))
-	must(t, f.files.Put(&watch.Order{AllocID: "a", BootID: f.boot, Groups: []*cgroups.Group{stuck}}))
-	must(t, f.files.Put(&watch.Order{AllocID: "other", BootID: "another", Groups: []*cgroups.Group{stuck}}))
+	kit.Must(t, os.WriteFile(filepath.Join(stuck.V2, "cgroup.procs"), []byte("no pid"), 0o600))
+	kit.Must(t, f.files.Put(&watch.Order{AllocID: "a", BootID: f.boot, Groups: []*cgroups.Group{stuck}}))
+	kit.Must(t, f.files.Put(&watch.Order{AllocID: "other", BootID: "another", Groups: []*cgroups.Group{stuck}}))
 	ended := f.task()
 	f.withoutGuard()
 	f.Clock = func() boottime.Instant { return boottime.Now().Add(time.Hour) }

@@ -7,6 +7,7 @@ import (
 
 	"berth/client/guard/watch"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
@@ -20,12 +21,12 @@ func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
 		if id == "stops" {
 			of = group("exec", &stop)
 		}
-		must(t, f.Order(id, of, []watch.OrderedVolume{first, second}))
-		must(t, f.Withdraw(id, of, first))
+		kit.Must(t, f.Order(id, of, []watch.OrderedVolume{first, second}))
+		kit.Must(t, f.Withdraw(id, of, first))
 		if o := f.orderOf(id); len(o.Volumes) != 1 || o.Volumes[0] != second || o.Delay != 0 || len(o.Groups) != 1 {
 			t.Errorf("the order of %s is %+v", id, o)
 		}
-		must(t, f.Withdraw(id, of, second))
+		kit.Must(t, f.Withdraw(id, of, second))
 		o := f.orderOf(id)
 		if id == "plain" && o != nil {
 			t.Errorf("the order %+v is left", o)
@@ -33,7 +34,7 @@ func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
 		if id == "stops" && (len(o.Volumes) > 0 || o.Delay != delayOf(of)) {
 			t.Errorf("the order is %+v", o)
 		}
-		must(t, f.Withdraw(id, of, second))
+		kit.Must(t, f.Withdraw(id, of, second))
 	}
 }
 
@@ -41,8 +42,8 @@ func TestWithdraw_RejectsWhatIsDue(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
 	v := watch.OrderedVolume{ID: "v", Target: "/t", Stage: "/s"}
-	must(t, f.Order("a", group("exec", nil), []watch.OrderedVolume{v}))
-	must(t, f.present().MarkDue(&watch.Due{AllocID: "a"}))
+	kit.Must(t, f.Order("a", group("exec", nil), []watch.OrderedVolume{v}))
+	kit.Must(t, f.present().MarkDue(&watch.Due{AllocID: "a"}))
 	err := f.Withdraw("a", group("exec", nil), v)
 	if has, _ := f.Has("a", v); !structs.IsKind(err, structs.KindConflict) || !has {
 		t.Errorf("got %v, ordered: %v", err, has)

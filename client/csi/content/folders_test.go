@@ -15,13 +15,6 @@ import (
 	"berth/test/kit"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fixture is a volume beside a directory of the host that no task may see.
 type fixture struct {
 	Folders
@@ -35,7 +28,7 @@ func newFixture(t *testing.T) *fixture {
 		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := mounts.Resolve(t.TempDir())
-	must(t, err)
+	kit.Must(t, err)
 	f := &fixture{
 		Folders: Folders{
 			Volume: filepath.Join(dir, "volume", "mount"),
@@ -44,11 +37,11 @@ func newFixture(t *testing.T) *fixture {
 		t:       t,
 		outside: filepath.Join(dir, "outside"),
 	}
-	must(t, os.MkdirAll(f.Volume, 0o755))
-	must(t, os.MkdirAll(f.outside, 0o755))
-	must(t, os.WriteFile(filepath.Join(f.outside, "secret"), nil, 0o600))
+	kit.Must(t, os.MkdirAll(f.Volume, 0o755))
+	kit.Must(t, os.MkdirAll(f.outside, 0o755))
+	kit.Must(t, os.WriteFile(filepath.Join(f.outside, "secret"), nil, 0o600))
 	t.Cleanup(func() {
-		must(t, ReleaseFolders(f.Dir))
+		kit.Must(t, ReleaseFolders(f.Dir))
 		if f.Volume != "" {
 			_ = unix.Unmount(f.Volume, unix.MNT_DETACH)
 		}
@@ -60,15 +53,15 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) make(path string) {
 	f.t.Helper()
 	dir := filepath.Join(f.Volume, path)
-	must(f.t, os.MkdirAll(dir, 0o755))
-	must(f.t, os.WriteFile(filepath.Join(dir, "mark"), nil, 0o644))
+	kit.Must(f.t, os.MkdirAll(dir, 0o755))
+	kit.Must(f.t, os.WriteFile(filepath.Join(dir, "mark"), nil, 0o644))
 }
 
 // mustMount mounts a folder for the task web.
 func (f *fixture) mustMount(path string) string {
 	f.t.Helper()
 	at, err := f.Mount("web", path)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	if is, err := mounts.IsRoot(at); err != nil || !is {
 		f.t.Fatalf("nothing is mounted at %s (%v)", at, err)
 	}
@@ -88,7 +81,7 @@ func TestMount_ShowsOneFolderAndItsWrites(t *testing.T) {
 	if !has(at, "mark") || has(at, "other") {
 		t.Error("the mount does not show the folder")
 	}
-	must(t, os.WriteFile(filepath.Join(at, "written"), nil, 0o644))
+	kit.Must(t, os.WriteFile(filepath.Join(at, "written"), nil, 0o644))
 	if !has(f.Volume, "data/pg/written") {
 		t.Error("a write does not reach the volume")
 	}
@@ -101,17 +94,17 @@ func TestMount_TakesTheFolderAnewAtEachStart(t *testing.T) {
 	f := newFixture(t)
 	f.make("data")
 	f.mustMount("data")
-	must(t, os.Rename(filepath.Join(f.Volume, "data"), filepath.Join(f.Volume, "old")))
+	kit.Must(t, os.Rename(filepath.Join(f.Volume, "data"), filepath.Join(f.Volume, "old")))
 	at := f.mustMount("data")
 	if has(at, "mark") {
 		t.Error("the mount shows the folder of the earlier start")
 	}
 	table, err := mounts.Read()
-	must(t, err)
+	kit.Must(t, err)
 	if below := table.Below(f.Dir); len(below) != 1 {
 		t.Errorf("mounted are %q", below)
 	}
-	must(t, ReleaseFolders(f.Dir))
+	kit.Must(t, ReleaseFolders(f.Dir))
 	if has(f.Dir, "") || !has(f.Volume, "old/mark") {
 		t.Error("Release leaves a mount point, or takes files of the volume")
 	}
@@ -120,7 +113,7 @@ func TestMount_TakesTheFolderAnewAtEachStart(t *testing.T) {
 func TestMount_FollowsNoSymbolicLink(t *testing.T) {
 	f := newFixture(t)
 	f.make("data")
-	link := func(target, at string) { must(t, os.Symlink(target, filepath.Join(f.Volume, at))) }
+	link := func(target, at string) { kit.Must(t, os.Symlink(target, filepath.Join(f.Volume, at))) }
 	link(f.outside, "absolute")
 	link("../../outside", "relative")
 	link("data", "inside")
@@ -146,9 +139,9 @@ func TestMount_MountsTheFolderThatItOpened(t *testing.T) {
 	f := newFixture(t)
 	f.make("data")
 	target := f.Path("web", "data")
-	must(t, f.mount("data", target, func() {
-		must(t, os.Rename(filepath.Join(f.Volume, "data"), filepath.Join(f.Volume, "old")))
-		must(t, os.Symlink(f.outside, filepath.Join(f.Volume, "data")))
+	kit.Must(t, f.mount("data", target, func() {
+		kit.Must(t, os.Rename(filepath.Join(f.Volume, "data"), filepath.Join(f.Volume, "old")))
+		kit.Must(t, os.Symlink(f.outside, filepath.Join(f.Volume, "data")))
 	}))
 	if !has(target, "mark") || has(target, "secret") {
 		t.Error("the mount shows what took the place of the folder")
@@ -159,8 +152,8 @@ func TestMount_MountsTheFolderThatItOpened(t *testing.T) {
 func TestMount_CannotBeLedOutByASwap(t *testing.T) {
 	f := newFixture(t)
 	f.make("a/data")
-	must(t, os.Mkdir(filepath.Join(f.Volume, "b"), 0o755))
-	must(t, os.Symlink(f.outside, filepath.Join(f.Volume, "b", "data")))
+	kit.Must(t, os.Mkdir(filepath.Join(f.Volume, "b"), 0o755))
+	kit.Must(t, os.Symlink(f.outside, filepath.Join(f.Volume, "b", "data")))
 	stop := make(chan struct{})
 	var swaps sync.WaitGroup
 	swaps.Go(func() {
@@ -216,7 +209,7 @@ func TestMount_MakesAMissingFolderForItsOwner(t *testing.T) {
 				"there/data/pg": c.want,
 			} {
 				var st unix.Stat_t
-				must(t, unix.Lstat(filepath.Join(f.Volume, path), &st))
+				kit.Must(t, unix.Lstat(filepath.Join(f.Volume, path), &st))
 				if got := [3]uint32{st.Uid, st.Gid, st.Mode & 0o7777}; got != want {
 					t.Errorf("%s has %o, want %o", path, got, want)
 				}
@@ -227,10 +220,10 @@ func TestMount_MakesAMissingFolderForItsOwner(t *testing.T) {
 
 func TestMount_KeepsTheGroupOfASetgidFolder(t *testing.T) {
 	f := newFixture(t)
-	must(t, os.Chown(f.Volume, 0, 4712))
-	must(t, unix.Chmod(f.Volume, 0o2770))
+	kit.Must(t, os.Chown(f.Volume, 0, 4712))
+	kit.Must(t, unix.Chmod(f.Volume, 0o2770))
 	var st unix.Stat_t
-	must(t, unix.Stat(f.mustMount("data"), &st))
+	kit.Must(t, unix.Stat(f.mustMount("data"), &st))
 	if st.Gid != 4712 || st.Mode&0o7777 != 0o2755 {
 		t.Errorf("group %d, mode %o", st.Gid, st.Mode&0o7777)
 	}
@@ -258,7 +251,7 @@ func TestMount_MakesNothingInAReadOnlyVolume(t *testing.T) {
 
 	// The file system of a volume may be read-only without a word of the job.
 	f.ReadOnly = false
-	must(t, unix.Mount("none", f.Volume, "tmpfs", unix.MS_RDONLY, "size=64k"))
+	kit.Must(t, unix.Mount("none", f.Volume, "tmpfs", unix.MS_RDONLY, "size=64k"))
 	_, err = f.Mount("web", "more")
 	if !structs.IsKind(err, structs.KindPrecondition) || !errors.Is(err, unix.EROFS) {
 		t.Errorf("got %v", err)
@@ -281,17 +274,17 @@ func TestRelease_UnmountsFoldersWithMountsInside(t *testing.T) {
 	f := newFixture(t)
 	f.make("data/inner")
 	inner := filepath.Join(f.Volume, "data", "inner")
-	must(t, unix.Mount("none", inner, "tmpfs", 0, "size=64k"))
+	kit.Must(t, unix.Mount("none", inner, "tmpfs", 0, "size=64k"))
 	defer func() { _ = unix.Unmount(inner, unix.MNT_DETACH) }()
 	at := f.mustMount("data")
 	if has(at, "inner/mark") {
 		t.Error("the mount hides a file system that is mounted in the folder")
 	}
-	must(t, ReleaseFolders(f.Dir))
+	kit.Must(t, ReleaseFolders(f.Dir))
 	table, err := mounts.Read()
-	must(t, err)
+	kit.Must(t, err)
 	if below := table.Below(f.Dir); len(below) > 0 || !table.Mounted(inner) {
 		t.Errorf("mounted are still %q; the inner mount is there: %v", below, table.Mounted(inner))
 	}
-	must(t, ReleaseFolders(f.Dir))
+	kit.Must(t, ReleaseFolders(f.Dir))
 }

@@ -26,12 +26,12 @@ func tree(t *testing.T) (root, outside string) {
 	}
 	root = t.TempDir()
 	outside = filepath.Join(t.TempDir(), "outside")
-	must(t, os.WriteFile(outside, nil, 0o644))
-	must(t, os.MkdirAll(filepath.Join(root, "a", "b"), 0o755))
+	kit.Must(t, os.WriteFile(outside, nil, 0o644))
+	kit.Must(t, os.MkdirAll(filepath.Join(root, "a", "b"), 0o755))
 	for _, name := range []string{"a/b/deep", "top"} {
-		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o640))
+		kit.Must(t, os.WriteFile(filepath.Join(root, name), nil, 0o640))
 	}
-	must(t, os.Symlink(outside, filepath.Join(root, "link")))
+	kit.Must(t, os.Symlink(outside, filepath.Join(root, "link")))
 	return root, outside
 }
 
@@ -39,14 +39,14 @@ func tree(t *testing.T) (root, outside string) {
 func owner(t *testing.T, path string) string {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Lstat(path, &st))
+	kit.Must(t, unix.Lstat(path, &st))
 	return fmt.Sprintf("%d:%d %04o", st.Uid, st.Gid, st.Mode&0o7777)
 }
 
 func apply(t *testing.T, root string, w Owner) OwnerResult {
 	t.Helper()
 	r, err := ApplyOwner(t.Context(), root, w, nil)
-	must(t, err)
+	kit.Must(t, err)
 	return r
 }
 
@@ -93,7 +93,7 @@ func TestApply_TakesTheRootForAllUnlessAlways(t *testing.T) {
 	w := Owner{UID: nobody, GID: nobody, Mode: 0o750}
 	apply(t, root, w)
 	top := filepath.Join(root, "top")
-	must(t, os.Lchown(top, 0, 0))
+	kit.Must(t, os.Lchown(top, 0, 0))
 	if r := apply(t, root, w); r != (OwnerResult{}) || owner(t, top) != "0:0 0640" {
 		t.Errorf("a root directory that fits: %+v", r)
 	}
@@ -109,7 +109,7 @@ func TestApply_TakesTheRootForAllUnlessAlways(t *testing.T) {
 		"group": func() error { return os.Lchown(root, nobody, 0) },
 		"mode":  func() error { return os.Chmod(root, 0o755) },
 	} {
-		must(t, spoil())
+		kit.Must(t, spoil())
 		if r := apply(t, root, w); r.Seen != 6 || owner(t, root) != "65534:65534 0750" {
 			t.Errorf("another %s: %+v, then %s", name, r, owner(t, root))
 		}
@@ -120,7 +120,7 @@ func TestApply_TakesTheRootForAllUnlessAlways(t *testing.T) {
 func TestApply_IsRepeatedAfterAnInterruption(t *testing.T) {
 	root, _ := tree(t)
 	for i := range batch {
-		must(t, os.WriteFile(filepath.Join(root, "a", fmt.Sprint(i)), nil, 0o600))
+		kit.Must(t, os.WriteFile(filepath.Join(root, "a", fmt.Sprint(i)), nil, 0o600))
 	}
 	w := Owner{UID: nobody, GID: nobody, Mode: KeepOwner}
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func TestApply_IsRepeatedAfterAnInterruption(t *testing.T) {
 
 func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 	bits := func(mode uint32) func(t *testing.T, path string) {
-		return func(t *testing.T, path string) { must(t, unix.Chmod(path, mode)) }
+		return func(t *testing.T, path string) { kit.Must(t, unix.Chmod(path, mode)) }
 	}
 	const special = "it has a setuid or setgid bit"
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 		why   string
 	}{
 		"a second hard link": {func(t *testing.T, path string) {
-			must(t, os.Link(path, filepath.Join(t.TempDir(), "other")))
+			kit.Must(t, os.Link(path, filepath.Join(t.TempDir(), "other")))
 		}, "it has several hard links"},
 		"setuid": {bits(0o4755), special},
 		"setgid": {bits(0o2755), special},
@@ -152,11 +152,11 @@ func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			path := filepath.Join(root, "file")
-			must(t, os.WriteFile(path, nil, 0o644))
+			kit.Must(t, os.WriteFile(path, nil, 0o644))
 			c.spoil(t, path)
 			before := owner(t, path)
 			r, err := ApplyOwner(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}, nil)
-			must(t, err)
+			kit.Must(t, err)
 			if got := owner(t, path); got != before {
 				t.Errorf("changed to %s", got)
 			}
@@ -174,7 +174,7 @@ func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 func TestApply_ChangesFoldersWithSetgid(t *testing.T) {
 	root, _ := tree(t)
 	folder := filepath.Join(root, "a")
-	must(t, unix.Chmod(folder, 0o2775))
+	kit.Must(t, unix.Chmod(folder, 0o2775))
 	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if got := owner(t, folder); got != "65534:65534 2775" || r.LeftOut != 0 {
 		t.Errorf("%s, %+v", got, r)
@@ -184,15 +184,15 @@ func TestApply_ChangesFoldersWithSetgid(t *testing.T) {
 func TestApply_EntersNoOtherMount(t *testing.T) {
 	root, _ := tree(t)
 	other := filepath.Join(root, "a", "b")
-	must(t, unix.Mount("none", other, "tmpfs", 0, "size=64k"))
-	defer func() { must(t, unix.Unmount(other, unix.MNT_DETACH)) }()
+	kit.Must(t, unix.Mount("none", other, "tmpfs", 0, "size=64k"))
+	defer func() { kit.Must(t, unix.Unmount(other, unix.MNT_DETACH)) }()
 	inside := filepath.Join(other, "inside")
-	must(t, os.WriteFile(inside, nil, 0o600))
+	kit.Must(t, os.WriteFile(inside, nil, 0o600))
 	// A bind mount has the device of the volume.
 	bound := filepath.Join(root, "bound")
-	must(t, os.Mkdir(bound, 0o755))
-	must(t, unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""))
-	defer func() { must(t, unix.Unmount(bound, unix.MNT_DETACH)) }()
+	kit.Must(t, os.Mkdir(bound, 0o755))
+	kit.Must(t, unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""))
+	defer func() { kit.Must(t, unix.Unmount(bound, unix.MNT_DETACH)) }()
 
 	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if r.LeftOut != 2 || owner(t, inside) != "0:0 0600" || owner(t, bound) == "65534:65534 0755" {
@@ -207,9 +207,9 @@ func TestApply_EntersNoOtherMount(t *testing.T) {
 func TestApply_CountsTheFilesThatItLeavesOut(t *testing.T) {
 	root, _ := tree(t)
 	for _, name := range []string{"one", "two"} {
-		must(t, os.Link(filepath.Join(root, "a", "b", "deep"), filepath.Join(root, name)))
+		kit.Must(t, os.Link(filepath.Join(root, "a", "b", "deep"), filepath.Join(root, name)))
 	}
-	must(t, unix.Chmod(filepath.Join(root, "top"), 0o4755))
+	kit.Must(t, unix.Chmod(filepath.Join(root, "top"), 0o4755))
 	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if r.LeftOut != 4 || r.Linked != 3 || r.Special != 1 || r.Mounts != 0 {
 		t.Errorf("%+v", r)
@@ -225,8 +225,8 @@ func TestApply_CountsTheFilesThatItLeavesOut(t *testing.T) {
 func TestApply_ShowsABoundedPrintableExample(t *testing.T) {
 	root := t.TempDir()
 	long := filepath.Join(root, "\x1b[2J"+strings.Repeat("x", 240))
-	must(t, os.WriteFile(long, nil, 0o644))
-	must(t, unix.Chmod(long, 0o4755))
+	kit.Must(t, os.WriteFile(long, nil, 0o644))
+	kit.Must(t, unix.Chmod(long, 0o4755))
 	got := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}).Example
 	if strings.Contains(got, "\x1b") || len(got) > maxExample+20 || !strings.HasSuffix(got, "…") {
 		t.Errorf("%q", got)
@@ -246,7 +246,7 @@ func TestApply_BoundsTheDepth(t *testing.T) {
 	deep := root
 	for range maxDepth + 1 {
 		deep += "/d"
-		must(t, os.Mkdir(deep, 0o755))
+		kit.Must(t, os.Mkdir(deep, 0o755))
 	}
 	_, err := ApplyOwner(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}, nil)
 	if err == nil || !strings.Contains(err.Error(), "folders inside each other") {

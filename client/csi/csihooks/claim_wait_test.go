@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // Servers with a restored state may have an older index than the MinIndex of the node's blocking query.
@@ -15,14 +16,14 @@ func TestVolumes_QueryFromIndexZeroAfterAFailure(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
+	kit.Must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
 	r.servers.change(func() {
 		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable,
 			"this server lost leadership")}
 	})
-	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 4))
+	kit.Must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 4))
 	r.servers.change(func() { clear(r.servers.blocked) })
-	must(t, <-done)
+	kit.Must(t, <-done)
 	r.servers.mu.Lock()
 	zeros := 0
 	for _, index := range r.servers.indexes {
@@ -34,7 +35,7 @@ func TestVolumes_QueryFromIndexZeroAfterAFailure(t *testing.T) {
 	if zeros < 2 {
 		t.Errorf("waited for a change after %v", r.servers.indexes)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -45,12 +46,12 @@ func TestDuty_G2_ANodeRecordsItsIDAtThePlugin(t *testing.T) {
 	r.servers.publish = structs.Secrets{"dev": "/dev/x"}
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	i, err := r.m.Volumes().Inventory()
-	must(t, err)
+	kit.Must(t, err)
 	if len(i.Held) != 1 || i.Held[0].ExternalNodeID != "i-1" {
 		t.Errorf("%+v", i)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

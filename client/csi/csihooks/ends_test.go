@@ -8,12 +8,13 @@ import (
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // list lists the plugin's volumes at its controller, once it is healthy.
 func (r *fixture) list() error {
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
-	must(r.t, err)
+	kit.Must(r.t, err)
 	_, err = conn.ListVolumes(r.ctx(), &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 	return err
 }
@@ -25,7 +26,7 @@ func (r *fixture) endDuringList(s *supervisor, p *csitest.Plugin, c *fakeControl
 	defer p.Hang("ListVolumes")()
 	listed := make(chan error, 1)
 	go func() { listed <- r.list() }()
-	must(r.t, p.Await(r.ctx(), "ListVolumes", 1))
+	kit.Must(r.t, p.Await(r.ctx(), "ListVolumes", 1))
 	if ours {
 		s.Stopping(r.ctx())
 	}
@@ -35,7 +36,7 @@ func (r *fixture) endDuringList(s *supervisor, p *csitest.Plugin, c *fakeControl
 		r.t.Errorf("the list ended with %v", err)
 	}
 
-	must(r.t, p.Restart())
+	kit.Must(r.t, p.Restart())
 	s.Started(context.Background(), c)
 	// A probe may have noticed the end.
 	for c.next(r.t).Type != structs.TaskEventPluginHealthy {
@@ -47,7 +48,7 @@ func TestPluginSupervisor_ACallThatEndsThePluginTwiceIsNotRepeated(t *testing.T)
 	r := newFixture(t)
 	s, p, c := r.servingPlugin()
 	r.endDuringList(s, p, c, false)
-	must(t, r.list()) // it was another reason
+	kit.Must(t, r.list()) // it was another reason
 	r.endDuringList(s, p, c, true)
 	r.endDuringList(s, p, c, false)
 	r.endDuringList(s, p, c, false)
@@ -58,7 +59,7 @@ func TestPluginSupervisor_ACallThatEndsThePluginTwiceIsNotRepeated(t *testing.T)
 		t.Errorf("the list is repeated: %v", err)
 	}
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	if calls := conn.Info.EndingCalls; len(calls) != 1 || calls[0].RPC != "ListVolumes" {
 		t.Errorf("the node reports %v", calls)
 	}
@@ -66,7 +67,7 @@ func TestPluginSupervisor_ACallThatEndsThePluginTwiceIsNotRepeated(t *testing.T)
 		t.Errorf("the plugin does not serve other calls: %v", err)
 	}
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 // The next version of the job runs another driver, perhaps.
@@ -76,7 +77,7 @@ func TestPluginSupervisor_AnotherVersionOfTheJobIsCalled(t *testing.T) {
 	r.endDuringList(s, p, c, false)
 	s.jobIndex++
 	r.endDuringList(s, p, c, false)
-	must(t, r.list())
+	kit.Must(t, r.list())
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }

@@ -5,6 +5,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestDuty_J2_MountedContentGrowsAndIsReported(t *testing.T) {
@@ -15,7 +16,7 @@ func TestDuty_J2_MountedContentGrowsAndIsReported(t *testing.T) {
 			p.Fail("NodeExpandVolume", fail)
 			r.servers.grows = 4 << 20
 			h := r.volumes(allocEnv("a1", map[string]string{"data": "data"}))
-			must(t, h.Up(r.ctx(), allocEnv("a1", map[string]string{"data": "data"})))
+			kit.Must(t, h.Up(r.ctx(), allocEnv("a1", map[string]string{"data": "data"})))
 			if len(r.servers.grown) != 1 {
 				t.Fatalf("got %d notifications", len(r.servers.grown))
 			}

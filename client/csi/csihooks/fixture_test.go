@@ -75,9 +75,9 @@ func newFixture(t *testing.T) *fixture {
 		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(t, err)
+	kit.Must(t, err)
 	dir, err = mounts.Resolve(dir)
-	must(t, err)
+	kit.Must(t, err)
 	r := &fixture{t: t, dir: dir, servers: newFakeServers()}
 	t.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
@@ -96,7 +96,7 @@ func (r *fixture) boot() {
 	r.t.Helper()
 	var err error
 	r.db, err = store.Open(r.dir)
-	must(r.t, err)
+	kit.Must(r.t, err)
 	r.registry = registry.New(r.db, hclog.NewNullLogger())
 	cfg := volumes.Config{
 		DB:       r.db,
@@ -152,7 +152,7 @@ func (r *fixture) plugin(id string, edits ...func(*registry.Instance)) *csitest.
 	for _, edit := range edits {
 		edit(i)
 	}
-	must(r.t, r.registry.Register(i))
+	kit.Must(r.t, r.registry.Register(i))
 	return p
 }
 
@@ -193,7 +193,7 @@ func (r *fixture) down(h hooks.Alloc) {
 	for structs.IsKind(err, structs.KindUnavailable) && ctx.Err() == nil {
 		err = h.Down(ctx)
 	}
-	must(r.t, err)
+	kit.Must(r.t, err)
 }
 
 func (r *fixture) note(_, reason string) {
@@ -214,7 +214,7 @@ func (r *fixture) hasProgress(part string) bool {
 func (r *fixture) clean() {
 	r.t.Helper()
 	table, err := mounts.Read()
-	must(r.t, err)
+	kit.Must(r.t, err)
 	if left := table.Below(r.root()); len(left) > 0 {
 		r.t.Errorf("mounts are left: %q", left)
 	}
@@ -257,13 +257,6 @@ func allocEnv(allocID string, sources map[string]string) *hooks.AllocEnv {
 				ID: "j", TaskGroups: []*structs.TaskGroup{g},
 			},
 		},
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // TestDuty_G11_AFailedAttachToAFullNodeRefreshesItsLimit has servers that tell the waiting allocation of an
@@ -17,7 +18,7 @@ func TestDuty_G11_AFailedAttachToAFullNodeRefreshesItsLimit(t *testing.T) {
 	r.crash()
 	r.boot()
 	p := r.plugin("ebs")
-	must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
 	r.servers.blocked["data"] = "the attach failed"
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
@@ -26,18 +27,18 @@ func TestDuty_G11_AFailedAttachToAFullNodeRefreshesItsLimit(t *testing.T) {
 	p.Answer("NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "node-1", MaxVolumesPerNode: 2})
 	full := structs.OperationError{Code: structs.CSICodeExhausted, Time: 2}
 	r.servers.change(func() { r.servers.failed = &full })
-	must(t, p.Await(r.ctx(), "NodeGetInfo", 2))
+	kit.Must(t, p.Await(r.ctx(), "NodeGetInfo", 2))
 	again := full
 	again.Time = 3
 	r.servers.change(func() { r.servers.failed = &again })
-	must(t, p.Await(r.ctx(), "NodeGetInfo", 3))
+	kit.Must(t, p.Await(r.ctx(), "NodeGetInfo", 3))
 
 	r.servers.change(func() {
 		r.servers.failed = nil
 		clear(r.servers.blocked)
 	})
-	must(t, <-done)
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, <-done)
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // An operator releases the claim of this node by force while the plugin fails, and another node may get the
@@ -36,14 +37,14 @@ func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 			h := r.volumes(e)
 			done := make(chan error, 1)
 			go func() { done <- h.Up(r.ctx(), e) }()
-			must(t, p.Await(r.ctx(), "NodeStageVolume", 2))
+			kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 2))
 			take(r)
 			err := <-done
 			if !structs.IsKind(err, structs.KindConflict) ||
 				!strings.Contains(err.Error(), "default/data: the claim was taken away") {
 				t.Errorf("got %v", err)
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -61,13 +62,13 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	r.servers.change(func() {
 		r.servers.fail["CSIVolume.GetClaim"] = []error{away, away, away}
 	})
 	asked := r.servers.count("CSIVolume.GetClaim")
 	release()
-	must(t, <-done)
+	kit.Must(t, <-done)
 	n := r.servers.count("CSIVolume.GetClaim") - asked
 	if n != 4 || p.Count("NodeStageVolume") != 2 {
 		t.Errorf("asked %d times, staged %d times", n, p.Count("NodeStageVolume"))
@@ -75,7 +76,7 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	if !r.hasProgress("confirming the claim: no servers") {
 		t.Error("no progress names the reason of the wait")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -91,7 +92,7 @@ func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2)) // the second one waits
+	kit.Must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2)) // the second one waits
 	age.Store(int64(2 * r.confirmAfter))
 	r.servers.change(func() {
 		delete(r.servers.blocked, "data")
@@ -101,6 +102,6 @@ func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 	if !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != 0 {
 		t.Errorf("got %v, staged %d times", err, p.Count("NodeStageVolume"))
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/client/guard/watch"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // fakeGuard notes its orders.
@@ -68,18 +69,18 @@ func TestVolumes_AreGuardedBeforeTheyAreMounted(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
 	if !r.servers.anyGuarded() {
 		t.Error("the claim has no mark before the mount")
 	}
 	release()
-	must(t, <-done)
+	kit.Must(t, <-done)
 	m, _ := e.Volume("d")
 	if len(g.orders) != 2 || len(g.orders[1]) != 1 || g.orders[1][0].Target != m.HostPath ||
 		!strings.HasPrefix(g.orders[1][0].Stage, r.m.Volumes().Root()) {
 		t.Errorf("the orders are %+v, the volume is at %s", g.orders, m.HostPath)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -91,11 +92,11 @@ func TestVolumes_UnderAnotherPolicyAreNotGuarded(t *testing.T) {
 	r.guard = g
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if len(g.orders) > 0 || r.servers.anyGuarded() {
 		t.Errorf("the orders are %+v", g.orders)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -114,7 +115,7 @@ func TestVolumes_UnderLeaseAreRejectedForATaskWithoutACgroup(t *testing.T) {
 	if p.Count("NodeStageVolume") > 0 || r.servers.anyGuarded() {
 		t.Error("the volume is used")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -154,7 +155,7 @@ func TestVolumes_WithAFileSystemOfAProcessHold(t *testing.T) {
 			r.fileSystem = served(kind)
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 
 			c := r.servers.claimOf(t)
 			if c.Guarded == held || (c.Unguarded != "") != held || len(g.volumes) == 0 != held {
@@ -164,7 +165,7 @@ func TestVolumes_WithAFileSystemOfAProcessHold(t *testing.T) {
 			if held && !strings.Contains(c.Unguarded, kind) {
 				t.Errorf("the reason is %q", c.Unguarded)
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -185,16 +186,16 @@ func TestVolumes_WithAFileSystemOfAProcessHoldAfterARestart(t *testing.T) {
 
 	r.fileSystem = served("fuse.s3fs")
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if c := r.servers.claimOf(t); c.Guarded || c.Unguarded == "" || len(g.volumes) > 0 {
 		t.Errorf("the claim is %+v, the order %+v", c, g.volumes)
 	}
 	asked := r.servers.count("CSIVolume.Claim")
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	if r.servers.count("CSIVolume.Claim") > asked {
 		t.Error("a later agent asks the servers again")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -213,11 +214,11 @@ func TestVolumes_ThatHoldLeaveTheOrderAfterARestart(t *testing.T) {
 
 	g.stays = nil
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if len(g.volumes) > 0 {
 		t.Errorf("the order is %+v", g.volumes)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -236,7 +237,7 @@ func TestVolumes_WithAFileSystemOfAProcessNeedTheirGrant(t *testing.T) {
 	if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -259,12 +260,12 @@ func TestVolumes_OfANodeWithoutAWorkingGuardHold(t *testing.T) {
 			}
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 			c := r.servers.claimOf(t)
 			if c.Guarded || !strings.Contains(c.Unguarded, "no guard works") || len(g.orders) != len(errs) {
 				t.Errorf("the claim is %+v after %d orders", c, len(g.orders))
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}

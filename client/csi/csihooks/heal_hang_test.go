@@ -38,8 +38,8 @@ func TestHeal_CutsAMountThatHangs(t *testing.T) {
 				t.Errorf("the sibling: %d restarts, %v, %v", sibling.count(), sibling.events, rpcs(p, "logs"))
 			}
 			one.stop()
-			must(t, h.Down(r.ctx()))
-			must(t, h2.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
+			kit.Must(t, h2.Down(r.ctx()))
 			r.clean()
 		})
 	}

@@ -58,7 +58,7 @@ type source struct {
 func newSource(t *testing.T, p *csitest.Plugin, volumeID, content string) *source {
 	t.Helper()
 	s := &source{t: t, dir: filepath.Join(p.Dir(), "ext-"+volumeID)}
-	must(t, os.MkdirAll(s.dir, 0o755))
+	kit.Must(t, os.MkdirAll(s.dir, 0o755))
 	s.mount(content)
 	t.Cleanup(func() { _ = unix.Unmount(s.dir, unix.MNT_DETACH) })
 	return s
@@ -70,7 +70,7 @@ func (s *source) mount(content string) { s.fs = kit.MountFUSE(s.t, s.dir, conten
 func (s *source) replace(content string) {
 	s.t.Helper()
 	s.fs.Die()
-	must(s.t, unix.Unmount(s.dir, unix.MNT_DETACH))
+	kit.Must(s.t, unix.Unmount(s.dir, unix.MNT_DETACH))
 	s.mount(content)
 }
 
@@ -203,7 +203,7 @@ func (r *fixture) up(allocID, volumeID, policy string, edits ...func(*structs.Vo
 		edit(e.Group.Volumes["d"])
 	}
 	h := r.volumes(e)
-	must(r.t, h.Up(r.ctx(), e))
+	kit.Must(r.t, h.Up(r.ctx(), e))
 	return h, r.run(e)
 }
 
@@ -212,7 +212,7 @@ func (u *running) read() string {
 	u.t.Helper()
 	v, _ := u.env.Volume("d")
 	text, err := os.ReadFile(filepath.Join(v.HostPath, kit.FUSEFile))
-	must(u.t, err)
+	kit.Must(u.t, err)
 	return string(text)
 }
 
@@ -259,7 +259,7 @@ func TestHeal_RestartsAllUsersOfADeadMountAndNobodyElse(t *testing.T) {
 		u.stop()
 	}
 	for _, h := range []hooks.Alloc{h1, h2, h3} {
-		must(t, h.Down(r.ctx()))
+		kit.Must(t, h.Down(r.ctx()))
 	}
 	r.clean()
 }
@@ -288,7 +288,7 @@ func TestHeal_DetachesAMountWhoseServerIsGone(t *testing.T) {
 		t.Errorf("the task reads %q", got)
 	}
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -311,7 +311,7 @@ func TestHeal_LeavesTheMountAsThePolicySays(t *testing.T) {
 		t.Errorf("%d restarts", n)
 	}
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 }
 
 func TestHeal_TellsThatRepublishRestarts(t *testing.T) {
@@ -323,7 +323,7 @@ func TestHeal_TellsThatRepublishRestarts(t *testing.T) {
 	one.awaitStarts(2)
 	one.awaitEvent(`on_dead_mount = "republish" restarts the task`)
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 }
 
 func singleNode(v *structs.VolumeRequest) { v.AccessMode = structs.CSISingleNodeWriter }
@@ -378,7 +378,7 @@ func TestHeal_RepairsBeforeTheRestartOfATask(t *testing.T) {
 		t.Errorf("the task reads %q", got)
 	}
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -398,7 +398,7 @@ func TestHeal_GoesOnAfterAKillOfTheAgent(t *testing.T) {
 				return nil, csitest.Error("Unavailable", "not now")
 			})
 			dead.replace("new")
-			must(t, p.Await(r.ctx(), rpc, 1))
+			kit.Must(t, p.Await(r.ctx(), rpc, 1))
 			one.end()
 			one.wg.Wait()
 			r.crash()
@@ -408,13 +408,13 @@ func TestHeal_GoesOnAfterAKillOfTheAgent(t *testing.T) {
 			r.heals()
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 			v, _ := e.Volume("d")
 			text, err := os.ReadFile(filepath.Join(v.HostPath, kit.FUSEFile))
 			if err != nil || string(text) != "new" {
 				t.Errorf("the next agent finds %q, %v", text, err)
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -437,7 +437,7 @@ func TestIllness_TellsOfTheConditionOfThePlugin(t *testing.T) {
 		t.Errorf("%d restarts", n)
 	}
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -446,18 +446,18 @@ func TestIllness_TellsOfAFileSystemThatTurnsReadOnly(t *testing.T) {
 	r.heals()
 	p := r.plugin("ebs")
 	dir := filepath.Join(p.Dir(), "ext-data")
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
+	kit.Must(t, os.MkdirAll(dir, 0o755))
+	kit.Must(t, unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	h, one := r.up("a1", "data", "")
 	r.awaitKnown("a1")
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	kit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	one.awaitEvent("volume d: the mount cannot be written any more: its file system has turned read-only, since ")
 	if n := one.count(); n != 0 {
 		t.Errorf("%d restarts", n)
 	}
 	one.stop()
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -473,7 +473,7 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 	e.Group.Volumes["d"].OnDeadMount = storage.DeadMountRestart
 	singleNode(e.Group.Volumes["d"])
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	task := &structs.Task{Name: "t", VolumeMounts: []*structs.VolumeMount{{Volume: "d", Destination: "/d"}}}
 	hook := NewIllness(r.config(), e, task).(*illness)
 	u := &running{t: t, changed: make(chan struct{})}
@@ -495,7 +495,7 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 		t.Errorf("after the time of a mount that hangs the events are %q", u.events)
 	}
 	served.replace("new")
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 

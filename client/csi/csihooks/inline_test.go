@@ -44,9 +44,9 @@ func newInlineFixture(t *testing.T) *inlineFixture {
 		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(t, err)
+	kit.Must(t, err)
 	dir, err = mounts.Resolve(dir)
-	must(t, err)
+	kit.Must(t, err)
 	r := &inlineFixture{t: t, dir: dir}
 	t.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
@@ -74,7 +74,7 @@ func (r *inlineFixture) boot() {
 	}
 	var err error
 	r.db, err = store.Open(r.dir)
-	must(r.t, err)
+	kit.Must(r.t, err)
 	instances := registry.New(r.db, hclog.NewNullLogger())
 	r.m = volumes.New(volumes.Config{
 		DB:       r.db,
@@ -122,7 +122,7 @@ func (r *inlineFixture) startPlugin() {
 
 func (r *inlineFixture) register(instances *registry.Registry) {
 	r.t.Helper()
-	must(r.t, instances.Register(&registry.Instance{
+	kit.Must(r.t, instances.Register(&registry.Instance{
 		Kind:            structs.CSIKindNode,
 		ID:              "scratch",
 		AllocID:         "plugin",
@@ -174,7 +174,7 @@ func (r *inlineFixture) hook(e *hooks.AllocEnv) hooks.Alloc {
 func (r *inlineFixture) checkClean() {
 	r.t.Helper()
 	table, err := mounts.Read()
-	must(r.t, err)
+	kit.Must(r.t, err)
 	if left := table.Below(r.root()); len(left) > 0 {
 		r.t.Errorf("mounts are left: %q", left)
 	}
@@ -190,7 +190,7 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 	r := newInlineFixture(t)
 	e := env()
 	h := r.hook(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 
 	calls := r.plugin.Calls("NodePublishVolume")
 	if len(calls) != 1 {
@@ -216,13 +216,13 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 	if !ok || m.Folders == nil {
 		t.Errorf("the tasks get %+v", m)
 	}
-	must(t, os.WriteFile(filepath.Join(m.HostPath, "file"), []byte("x"), 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(m.HostPath, "file"), []byte("x"), 0o600))
 
 	// The servers do not know the volume, so no list for them has it.
 	inventory, err := r.m.Volumes().Inventory()
 	mounted, mountsErr := r.m.Volumes().Mounts()
 	claimed, claimsErr := r.m.Volumes().ForAlloc(inlineAllocID)
-	must(t, errors.Join(err, mountsErr, claimsErr))
+	kit.Must(t, errors.Join(err, mountsErr, claimsErr))
 	if len(inventory.Held)+len(inventory.Left)+len(mounted)+len(claimed) > 0 {
 		t.Errorf("got %+v, %+v, %+v", inventory, mounted, claimed)
 	}
@@ -230,8 +230,8 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 		t.Errorf("the plugin may stop: %v, %v", used, err)
 	}
 
-	must(t, h.Down(r.ctx()))
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	if n := r.plugin.Count("NodeUnpublishVolume"); n != 1 {
 		t.Errorf("NodeUnpublishVolume was called %d times", n)
 	}
@@ -245,16 +245,16 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 func TestInline_IsRecognisedByTheNextAgent(t *testing.T) {
 	r := newInlineFixture(t)
 	e := env()
-	must(t, r.hook(e).Up(r.ctx(), e))
+	kit.Must(t, r.hook(e).Up(r.ctx(), e))
 	r.boot()
 
 	e = env()
 	h := r.hook(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if _, ok := e.Volume("tmp"); !ok || r.plugin.Count("NodePublishVolume") != 1 {
 		t.Errorf("the volume was published %d times", r.plugin.Count("NodePublishVolume"))
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.checkClean()
 }
 
@@ -262,11 +262,11 @@ func TestInline_IsRecognisedByTheNextAgent(t *testing.T) {
 func TestInline_AStrayIsUnpublished(t *testing.T) {
 	r := newInlineFixture(t)
 	e := env()
-	must(t, r.hook(e).Up(r.ctx(), e))
+	kit.Must(t, r.hook(e).Up(r.ctx(), e))
 	r.boot()
 
 	_, err := r.m.Volumes().Reconcile(r.ctx(), func(string) bool { return false })
-	must(t, err)
+	kit.Must(t, err)
 	if n := r.plugin.Count("NodeUnpublishVolume"); n != 1 {
 		t.Errorf("NodeUnpublishVolume was called %d times", n)
 	}
@@ -283,7 +283,7 @@ func TestInline_DownFollowsAFailedUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "volume lifecycle mode Ephemeral") {
 		t.Errorf("got %v", err)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	if n := r.plugin.Count("NodeUnpublishVolume"); n != 1 {
 		t.Errorf("NodeUnpublishVolume was called %d times", n)
 	}

@@ -1,6 +1,10 @@
 package csihooks
 
-import "testing"
+import (
+	"testing"
+
+	"berth/test/kit"
+)
 
 // TestVolumes_AreNearlyUpOnceAllClaimsAreGranted lets one of two claims wait, which may take long. After its
 // grant only the plugin takes time.
@@ -14,8 +18,8 @@ func TestVolumes_AreNearlyUpOnceAllClaimsAreGranted(t *testing.T) {
 	h := r.volumes(e)
 	up := make(chan error, 1)
 	go func() { up <- h.Up(r.ctx(), e) }()
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
-	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
+	kit.Must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
 	select {
 	case <-nearly:
 		t.Error("nearly up while a claim waits")
@@ -25,7 +29,7 @@ func TestVolumes_AreNearlyUpOnceAllClaimsAreGranted(t *testing.T) {
 	r.servers.change(func() { delete(r.servers.blocked, "logs") })
 	<-nearly // although the plugin does not answer
 	release()
-	must(t, <-up)
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, <-up)
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

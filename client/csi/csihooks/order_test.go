@@ -6,6 +6,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestDuty_K2_K17_NothingIsStagedOrPublishedBeforeTheAttach(t *testing.T) {
@@ -28,11 +29,11 @@ func TestDuty_K2_K17_NothingIsStagedOrPublishedBeforeTheAttach(t *testing.T) {
 		t.Errorf("%d calls before the attach", len(calls))
 	}
 	r.servers.change(func() { delete(r.servers.blocked, "data") })
-	must(t, <-done)
+	kit.Must(t, <-done)
 	if p.Count("NodeStageVolume") != 1 || p.Count("NodePublishVolume") != 1 {
 		t.Error("the volume is not brought after the attach")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -47,7 +48,7 @@ func TestDuty_K4_ThePublishContextIsThatOfTheAttach(t *testing.T) {
 			r.servers.publish = attached
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 			calls := p.Calls("NodeStageVolume", "NodePublishVolume")
 			if len(calls) != 2 {
 				t.Fatalf("%d calls, want 2", len(calls))
@@ -58,7 +59,7 @@ func TestDuty_K4_ThePublishContextIsThatOfTheAttach(t *testing.T) {
 					t.Errorf("%s: publish_context %v, want %v", c.RPC, got, attached)
 				}
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -70,7 +71,7 @@ func TestDuty_K12_K31_AClaimIsReleasedAfterUnpublishAndUnstage(t *testing.T) {
 	p := r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
 		p.FailAlways(rpc, csitest.Error("Internal", "busy"))
 		if err := h.Down(r.ctx()); err == nil {
@@ -85,6 +86,6 @@ func TestDuty_K12_K31_AClaimIsReleasedAfterUnpublishAndUnstage(t *testing.T) {
 		p.Script(rpc, nil)
 		p.Forget()
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

@@ -13,6 +13,7 @@ import (
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // ownedEnv is an allocation with a volume that is given to a user and a group.
@@ -30,7 +31,7 @@ func ownedEnv(allocID string) *hooks.AllocEnv {
 func ownerOf(t *testing.T, path string) [2]uint32 {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Lstat(path, &st))
+	kit.Must(t, unix.Lstat(path, &st))
 	return [2]uint32{st.Uid, st.Gid}
 }
 
@@ -39,8 +40,8 @@ func volumeDir(t *testing.T, p *csitest.Plugin) (dir, file string) {
 	t.Helper()
 	dir = filepath.Join(p.Dir(), "ext-data")
 	file = filepath.Join(dir, "file")
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, os.WriteFile(file, nil, 0o644))
+	kit.Must(t, os.MkdirAll(dir, 0o755))
+	kit.Must(t, os.WriteFile(file, nil, 0o644))
 	return dir, file
 }
 
@@ -49,26 +50,26 @@ func TestVolumes_AreGivenToTheWantedOwnerBeforeTheTasksStart(t *testing.T) {
 	dir, file := volumeDir(t, r.plugin("ebs"))
 	e := ownedEnv("a1")
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	want := [2]uint32{4711, 4712}
 	if ownerOf(t, dir) != want || ownerOf(t, file) != want {
 		t.Errorf("owners %v and %v, want %v", ownerOf(t, dir), ownerOf(t, file), want)
 	}
 
 	// An agent that restarts beside running tasks leaves their files alone.
-	must(t, os.Chown(dir, 0, 0))
+	kit.Must(t, os.Chown(dir, 0, 0))
 	e.Running = func() bool { return true }
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	if got := ownerOf(t, dir); got != [2]uint32{} {
 		t.Errorf("beside a running task the owner became %v", got)
 	}
 	// Without running tasks it repeats a change that was interrupted.
 	e.Running = func() bool { return false }
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	if got := ownerOf(t, dir); got != want {
 		t.Errorf("after an interruption the owner is %v", got)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -76,15 +77,15 @@ func TestVolumes_AreGivenToTheWantedOwnerBeforeTheTasksStart(t *testing.T) {
 func TestVolumes_NoteTheFilesThatKeepTheirOwner(t *testing.T) {
 	r := newFixture(t)
 	_, file := volumeDir(t, r.plugin("ebs"))
-	must(t, unix.Chmod(file, 0o4755))
+	kit.Must(t, unix.Chmod(file, 0o4755))
 	e := ownedEnv("a1")
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	m, _ := e.Volume("one")
 	if m.Note != "file keeps its owner: it has a setuid or setgid bit" || ownerOf(t, file) != [2]uint32{} {
 		t.Errorf("the note is %q, the owner %v", m.Note, ownerOf(t, file))
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -95,27 +96,29 @@ func TestVolumes_MountFoldersAndReleaseThem(t *testing.T) {
 	dir, _ := volumeDir(t, p)
 	e := ownedEnv("a1")
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	m, _ := e.Volume("one")
 	at, err := m.Folders.Mount("web", "data/pg")
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(at, "written"), nil, 0o644))
+	kit.Must(t, err)
+	kit.Must(t, os.WriteFile(filepath.Join(at, "written"), nil, 0o644))
 	folder := filepath.Join(dir, "data", "pg")
 	_, err = os.Stat(filepath.Join(folder, "written"))
-	must(t, err)
+	kit.Must(t, err)
 	if got := ownerOf(t, folder); got != [2]uint32{4711, 4712} {
 		t.Errorf("the new folder has the owner %v", got)
 	}
 	// The servers see the mount, and another allocation's end does not take it for a lost one.
 	k := volumes.VolumeKey{Namespace: "default", ID: "data"}
 	has, err := r.m.Volumes().Presence(k)
-	must(t, err)
+	kit.Must(t, err)
 	if !slices.Contains(has.Mounts, at) {
 		t.Errorf("the mounts of the volume are %q", has.Mounts)
 	}
 	ended := func(string) bool { return false }
-	must(t, r.m.Volumes().Detach(r.ctx(), volumes.Detachment{VolumeKey: k, AllocID: "other", Running: ended}))
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, r.m.Volumes().Detach(r.ctx(), volumes.Detachment{
+		VolumeKey: k, AllocID: "other", Running: ended,
+	}))
+	kit.Must(t, h.Down(r.ctx()))
 	if _, err := os.Stat(filepath.Join(folder, "written")); err != nil {
 		t.Errorf("after the release: %v", err)
 	}
@@ -129,13 +132,13 @@ func TestVolumes_MakeNoFolderInAVolumeThatIsRead(t *testing.T) {
 	e.Group.Volumes["one"].ReadOnly = true
 	e.Group.Volumes["one"].AccessMode = structs.CSIMultiNodeReader
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	m, _ := e.Volume("one")
 	_, err := m.Folders.Mount("web", "data")
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got %v", err)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -145,11 +148,11 @@ func TestVolumes_KeepTheirOwnerByPolicy(t *testing.T) {
 	e := ownedEnv("a1")
 	e.Group.Volumes["one"].Ownership.Policy = structs.OwnershipNever
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if got := ownerOf(t, dir); got != [2]uint32{} {
 		t.Errorf("owner %v", got)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -164,7 +167,7 @@ func TestVolumes_NameAnOwnerThatTheNodeDoesNotKnow(t *testing.T) {
 		!strings.Contains(err.Error(), `volume default/data: owner "no-such-user"`) {
 		t.Errorf("got %v", err)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -191,7 +194,7 @@ func TestDuty_VolumeMountGroup_IsLeftToThePluginThatHasIt(t *testing.T) {
 	cfg := r.config()
 	cfg.MountsGroup = func(plugin string) bool { return plugin == "ebs" }
 	h := NewVolumes(cfg, e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	calls := p.Calls("NodeStageVolume", "NodePublishVolume")
 	for _, c := range calls {
 		if got := c.Get("volume_capability.mount.volume_mount_group"); got != "4712" {
@@ -206,6 +209,6 @@ func TestDuty_VolumeMountGroup_IsLeftToThePluginThatHasIt(t *testing.T) {
 			t.Errorf("%s has %v: the node changes the user alone", path, got)
 		}
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

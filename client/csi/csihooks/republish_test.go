@@ -19,6 +19,7 @@ import (
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 const (
@@ -88,7 +89,7 @@ func (r *fixture) use(e *hooks.AllocEnv) *user {
 	if u.task == nil {
 		r.t.Fatal("the task has no hook")
 	}
-	must(r.t, u.task.Up(r.t.Context(), nil))
+	kit.Must(r.t, u.task.Up(r.t.Context(), nil))
 	u.task.(hooks.Started).Started(r.t.Context(), u)
 	return u
 }
@@ -119,7 +120,7 @@ func hasToken(c csitest.Call, field string) bool { return strings.Contains(c.Get
 func (r *fixture) checkNoRecord() {
 	r.t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
-	must(r.t, err)
+	kit.Must(r.t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err == nil && strings.Contains(string(text), "jwt-") {
@@ -142,7 +143,7 @@ func TestTokens_AreWhereTheDriverAsksForThem(t *testing.T) {
 		})
 		e := allocEnv("a1", map[string]string{"d": "data"})
 		h := r.volumes(e)
-		must(t, h.Up(r.ctx(), e))
+		kit.Must(t, h.Up(r.ctx(), e))
 		call := p.Calls("NodePublishVolume")[0]
 		checkTokens(t, call.Get(fields[0]), "vault", "aws")
 		if hasToken(call, fields[1]) || call.Get("secrets.pw") != "x" {
@@ -152,7 +153,7 @@ func TestTokens_AreWhereTheDriverAsksForThem(t *testing.T) {
 			t.Errorf("%s: the volume was staged with tokens", place)
 		}
 		r.checkNoRecord()
-		must(t, h.Down(r.ctx()))
+		kit.Must(t, h.Down(r.ctx()))
 		for _, c := range p.Calls() {
 			if c.RPC != "NodePublishVolume" && strings.Contains(fmt.Sprint(c.Request), "jwt-") {
 				t.Errorf("%s has a token", c.RPC)
@@ -170,14 +171,14 @@ func TestTokens_AreNotSignedForADriverThatDoesNotAsk(t *testing.T) {
 	p := r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	u := r.use(e)
 	u.stop()
 	call := p.Calls("NodePublishVolume")[0]
 	if hasToken(call, inContext) || hasToken(call, inSecrets) || r.servers.count(access.IdentitySign.Name) != 0 {
 		t.Errorf("the call is %v", call.Request)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -195,7 +196,7 @@ func TestTokens_ThatTheServersDenyPublishNothing(t *testing.T) {
 	if p.Count("NodePublishVolume") > 0 {
 		t.Error("the volume was published without a token")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -222,7 +223,7 @@ func TestTokens_ThatAreTooLargePublishNothing(t *testing.T) {
 		if p.Count("NodePublishVolume") > 0 {
 			t.Errorf("%s: the volume was published", place)
 		}
-		must(t, h.Down(r.ctx()))
+		kit.Must(t, h.Down(r.ctx()))
 		r.clean()
 	}
 }
@@ -235,9 +236,9 @@ func TestRepublish_PrecedesTheEndOfTheTokens(t *testing.T) {
 	p := r.plugin("ebs", renewing)
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	u := r.use(e)
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 3))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 3))
 	calls := p.Calls("NodePublishVolume")
 	seen := map[string]bool{}
 	for _, c := range calls {
@@ -261,7 +262,7 @@ func TestRepublish_PrecedesTheEndOfTheTokens(t *testing.T) {
 	p.Script("NodePublishVolume", quoting)
 	<-u.told
 	p.Script("NodePublishVolume", nil)
-	must(t, p.Await(r.ctx(), "NodePublishVolume", p.Count("NodePublishVolume")+2))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", p.Count("NodePublishVolume")+2))
 	u.stop()
 	if said := u.said(); !strings.Contains(said, "there is no leader") || !strings.Contains(said, "expired") ||
 		strings.Contains(said, "jwt-") {
@@ -273,7 +274,7 @@ func TestRepublish_PrecedesTheEndOfTheTokens(t *testing.T) {
 	r.checkNoRecord()
 
 	many := p.Count("NodePublishVolume")
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	if p.Count("NodePublishVolume") != many {
 		t.Error("the volume was published after the end of its task")
 	}
@@ -286,13 +287,13 @@ func TestRepublish_FollowsARestartOfTheAgent(t *testing.T) {
 	r.servers.life = time.Hour
 	p := r.plugin("ebs", renewing)
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	r.crash()
 	r.boot()
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	u := r.use(e)
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 2))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 2))
 	u.stop()
 	if n := p.Count("NodePublishVolume"); n != 2 {
 		t.Errorf("the volume was published %d times", n)
@@ -307,11 +308,11 @@ func TestRepublish_IsForDriversThatWantIt(t *testing.T) {
 	r.servers.life = time.Hour
 	p := r.plugin("ebs", renewing, func(i *registry.Instance) { i.RequiresRepublish = false })
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	r.crash()
 	r.boot()
 	h := r.volumes(e).(*volumesHook)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	u := r.use(e)
 	u.stop()
 	task := u.task.(*republisher)
@@ -332,9 +333,9 @@ func TestRepublish_NeedsTheGrantAndTheMount(t *testing.T) {
 	p := r.plugin("ebs", renewing)
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e).(*volumesHook)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	all, err := h.requiredVolumes()
-	must(t, err)
+	kit.Must(t, err)
 	r.servers.change(func() { r.servers.blocked["data"] = "it is fenced" })
 	if err := h.republish(r.ctx(), all[0]); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("with a claim that is blocked: got %v", err)
@@ -353,7 +354,7 @@ func TestRepublish_NeedsTheGrantAndTheMount(t *testing.T) {
 	if n := p.Count("NodePublishVolume"); n != 1 {
 		t.Errorf("the volume was published %d times", n)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // The secrets of a volume change while the plugin fails: a call that is repeated has the present ones.
@@ -19,14 +20,14 @@ func TestVolumes_RepeatACallWithThePresentSecrets(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	r.servers.change(func() {
 		rotated := r.servers.volumes["data"].Copy()
 		rotated.Secrets = structs.Secrets{"pw": "rotated"}
 		r.servers.volumes["data"] = rotated
 	})
 	release()
-	must(t, <-done)
+	kit.Must(t, <-done)
 	calls := p.Calls("NodeStageVolume", "NodePublishVolume")
 	var got []string
 	for _, c := range calls {
@@ -35,6 +36,6 @@ func TestVolumes_RepeatACallWithThePresentSecrets(t *testing.T) {
 	if len(got) != 3 || got[0] != "x" || got[1] != "rotated" || got[2] != "rotated" {
 		t.Errorf("the calls had the secrets %q", got)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

@@ -9,6 +9,7 @@ import (
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
@@ -26,9 +27,9 @@ func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
 			list := upkeep.PolledVolumes(r.m)
 			e := allocEnv("a1", map[string]string{"one": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 			mounted, err := list()
-			must(t, err)
+			kit.Must(t, err)
 			m, _ := e.Volume("one")
 			if len(mounted) != 1 || mounted[0].Path != m.HostPath || (mounted[0].Ask != nil) != offers ||
 				mounted[0].Key != (storage.UsageKey{Namespace: "default", VolumeID: "data"}) {
@@ -36,7 +37,7 @@ func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
 			}
 			if offers {
 				u, err := mounted[0].Ask(r.ctx())
-				must(t, err)
+				kit.Must(t, err)
 				sent := p.Calls("NodeGetVolumeStats")[0]
 				published := p.Calls("NodePublishVolume")[0]
 				if u.Bytes.Used != 4 || sent.Get("volume_id") != "ext-data" ||
@@ -45,9 +46,9 @@ func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
 					t.Errorf("got %+v, sent %v", u.Bytes, sent.Request)
 				}
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			mounted, err = list()
-			must(t, err)
+			kit.Must(t, err)
 			if len(mounted) != 0 {
 				t.Errorf("after its release: %+v", mounted)
 			}
@@ -79,7 +80,7 @@ func TestDuty_K37_TheHealthIsAskedForAfterAnAttempt(t *testing.T) {
 			}
 
 			tried, err := upkeep.PolledVolumes(r.m)()
-			must(t, err)
+			kit.Must(t, err)
 			if !offers {
 				if len(tried) != 0 {
 					t.Errorf("tried are %+v", tried)
@@ -88,7 +89,7 @@ func TestDuty_K37_TheHealthIsAskedForAfterAnAttempt(t *testing.T) {
 				t.Errorf("tried are %+v", tried)
 			} else {
 				c, err := tried[0].Health(r.ctx())
-				must(t, err)
+				kit.Must(t, err)
 				sent := p.Calls("NodeGetVolumeHealth")[0]
 				staged := p.Calls("NodeStageVolume")[0]
 				if !c.Abnormal || c.Message != "INACCESSIBLE NoPath" || sent.Get("volume_id") != "ext-data" ||
@@ -99,9 +100,9 @@ func TestDuty_K37_TheHealthIsAskedForAfterAnAttempt(t *testing.T) {
 
 			p.Script("NodeStageVolume", nil)
 			p.Script("NodeUnstageVolume", nil)
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			tried, err = upkeep.PolledVolumes(r.m)()
-			must(t, err)
+			kit.Must(t, err)
 			if len(tried) != 0 {
 				t.Errorf("after its release: %+v", tried)
 			}
@@ -119,13 +120,13 @@ func TestDuty_K38_TheReportOfTheNodeHasTheHealthOfTheStorage(t *testing.T) {
 		Status: spec.StorageHealthErrorType_STORAGE_UNREACHABLE, Reason: "NoPath",
 	})
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	all := upkeep.Storages(r.m)()
 	if len(all) != 1 || all[0].PluginID != "ebs" || conn.Info.NodeInfo.StorageHealth != nil {
 		t.Fatalf("got %+v, %+v", all, conn.Info.NodeInfo)
 	}
 	_, err = all[0].Ask(r.ctx())
-	must(t, err)
+	kit.Must(t, err)
 	info, err := conn.NodeInfo(r.ctx())
 	if err != nil || !info.StorageHealth.Abnormal || info.StorageHealth.Conditions[0].Reason != "NoPath" {
 		t.Errorf("got %+v, %v", info, err)

@@ -9,15 +9,16 @@ import (
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // servingPlugin starts a plugin, and returns once it is registered.
 func (r *fixture) servingPlugin() (*supervisor, *csitest.Plugin, *fakeControl) {
 	r.t.Helper()
 	s, te := r.supervisor("a1", nil)
-	must(r.t, s.Up(r.ctx(), te))
+	kit.Must(r.t, s.Up(r.ctx(), te))
 	p := startPlugin(r.t, s)
-	must(r.t, p.Restart())
+	kit.Must(r.t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	if e := c.next(r.t); e.Type != structs.TaskEventPluginHealthy {
@@ -52,12 +53,12 @@ func TestPluginSupervisor_StopsAfterTheCallsInFlight(t *testing.T) {
 	s, p, _ := r.servingPlugin()
 	p.AddVolume("vol", 1<<30)
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	release := p.Hang("ControllerPublishVolume")
 	defer release()
 	attached := make(chan error, 1)
 	go func() { attached <- r.attach(conn.Client, "vol") }()
-	must(t, p.Await(r.ctx(), "ControllerPublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "ControllerPublishVolume", 1))
 
 	unregistered := r.registry.Subscribe()
 	defer unregistered.Close()
@@ -80,21 +81,21 @@ func TestPluginSupervisor_StopsAfterTheCallsInFlight(t *testing.T) {
 	}
 
 	release()
-	must(t, <-attached)
+	kit.Must(t, <-attached)
 	<-stopping
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_DoesNotAwaitTheCallsOfAPluginThatFails(t *testing.T) {
 	r := newFixture(t)
 	s, p, c := r.servingPlugin()
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	release := p.Hang("ControllerPublishVolume")
 	attached := make(chan error, 1)
 	go func() { attached <- r.attach(conn.Client, "vol") }()
-	must(t, p.Await(r.ctx(), "ControllerPublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "ControllerPublishVolume", 1))
 	p.FailAlways("Probe", csitest.Error("Internal", "broken"))
 	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
 		t.Fatalf("event %+v", e)
@@ -109,5 +110,5 @@ func TestPluginSupervisor_DoesNotAwaitTheCallsOfAPluginThatFails(t *testing.T) {
 	release()
 	<-attached
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }

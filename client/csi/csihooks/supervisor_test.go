@@ -17,6 +17,7 @@ import (
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // fakeControl records the events and restarts of a hook, which uses no other method.
@@ -99,7 +100,7 @@ func startPlugin(t *testing.T, s *supervisor) *csitest.Plugin {
 		Node:       true,
 		SocketDir:  s.socketDir,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -112,7 +113,7 @@ func TestDuty_A3_A5_A8_A9_A10_A17_TheEnvironmentOfAPlugin(t *testing.T) {
 	s, te := r.supervisor("a1", nil)
 	for range 2 { // also before a restart
 		te.Config = &driver.TaskConfig{}
-		must(t, s.Up(r.ctx(), te))
+		kit.Must(t, s.Up(r.ctx(), te))
 	}
 	c := te.Config
 	if got := c.Env["CSI_ENDPOINT"]; got != "unix:///csi/csi.sock" {
@@ -143,8 +144,8 @@ func TestDuty_A3_A5_A8_A9_A10_A17_TheEnvironmentOfAPlugin(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(t, s.Down(r.ctx()))
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 	if _, err := os.Stat(s.socketDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket directory is left: %v", err)
 	}
@@ -158,31 +159,31 @@ func TestDuty_A11_TheEnvironmentOfTheJobReachesThePlugin(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	te.Config.Env = map[string]string{"DRIVER_LOG": "debug", "CSI_ENDPOINT": "unix:///elsewhere"}
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	if env := te.Config.Env; env["DRIVER_LOG"] != "debug" || env["CSI_ENDPOINT"] != "unix:///csi/csi.sock" {
 		t.Errorf("the environment is %v", env)
 	}
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	if len(te.Config.Mounts) != 2 {
 		t.Errorf("mounts %+v", te.Config.Mounts)
 	}
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 	s, te = r.supervisor("a2", func(_ *structs.CSIPluginConfig, c *SupervisorConfig) {
 		c.HostPaths = func(*structs.Task) bool { return true }
 	})
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	if len(te.Config.Mounts) != 0 ||
 		te.Config.Env["CSI_ENDPOINT"] != "unix://"+s.socket() {
 		t.Errorf("%+v", te.Config)
 	}
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_RejectsInvalidSettings(t *testing.T) {
@@ -211,11 +212,11 @@ func TestPluginSupervisor_RejectsInvalidSettings(t *testing.T) {
 func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	c := newFakeControl()
 	s.Started(r.ctx(), c) // the socket appears late
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	e := c.next(t)
 	if e.Type != structs.TaskEventPluginHealthy || e.Details["plugin_id"] != "ebs" {
 		t.Errorf("event %+v", e)
@@ -237,34 +238,34 @@ func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(
 	if len(r.registry.Serving()) != 0 {
 		t.Error("still registered")
 	}
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestDuty_A13_AStaleSocketIsRemovedAndALiveOneIsNot(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	l, err := net.Listen("unix", s.socket())
-	must(t, err)
+	kit.Must(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	must(t, s.Up(r.ctx(), te)) // the agent restarted, the plugin runs
+	kit.Must(t, s.Up(r.ctx(), te)) // the agent restarted, the plugin runs
 	if _, err := os.Stat(s.socket()); err != nil {
 		t.Errorf("the socket of a live plugin was removed: %v", err)
 	}
-	must(t, l.Close()) // the plugin is killed
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, l.Close()) // the plugin is killed
+	kit.Must(t, s.Up(r.ctx(), te))
 	if _, err := os.Lstat(s.socket()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the stale socket is left: %v", err)
 	}
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	ctx, cancel := context.WithCancel(r.ctx())
 	s.Started(ctx, c)
@@ -273,7 +274,7 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	s.Stopped()
 	r.crash()
 	r.boot()
-	must(t, r.m.WaitFirst(r.ctx()))
+	kit.Must(t, r.m.WaitFirst(r.ctx()))
 	for _, i := range r.m.Instances() {
 		if !i.Healthy {
 			t.Errorf("%+v", i)
@@ -283,31 +284,31 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	n := p.Count("Probe")
 	c = newFakeControl()
 	before := r.registry.Get(nodeKey)
-	must(t, s.Up(r.ctx(), &hooks.TaskEnv{
+	kit.Must(t, s.Up(r.ctx(), &hooks.TaskEnv{
 		AllocEnv: te.AllocEnv,
 		Task:     te.Task,
 		Config:   &driver.TaskConfig{},
 	}))
 	s.Started(r.ctx(), c)
-	must(t, p.Await(r.ctx(), "Probe", n+3))
+	kit.Must(t, p.Await(r.ctx(), "Probe", n+3))
 	if len(c.events)+len(c.restarts) != 0 || r.registry.Get(nodeKey) != before {
 		t.Errorf("%d events, %d restarts, registered anew %v",
 			len(c.events), len(c.restarts), r.registry.Get(nodeKey) != before)
 	}
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
-	must(t,
+	kit.Must(t,
 		r.registry.Register(&registry.Instance{
 			Kind:       structs.CSIKindNode,
 			ID:         "ebs",
@@ -315,7 +316,7 @@ func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 			SocketPath: p.Socket(),
 		}))
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "newer" {
 		t.Errorf("serving %+v", i)
 	}
@@ -324,7 +325,7 @@ func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p, err := csitest.New(csitest.Config{
 		Node:      true,
 		Mounts:    true,
@@ -333,9 +334,9 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
 		},
 	})
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	s.plugin.Type = structs.CSIPluginNode
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
@@ -349,7 +350,7 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 		AttachmentMode: structs.CSIFileSystem,
 	}
 	_, err = r.m.Volumes().Up(r.ctx(), u, nil)
-	must(t, err)
+	kit.Must(t, err)
 	s.Stopped()
 	if e := c.next(t); !strings.Contains(e.Message, "default/data") {
 		t.Errorf("event %+v", e)
@@ -394,8 +395,8 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 	var first []*supervisor
 	for _, alloc := range []string{"a1", "a2"} {
 		s, te := r.supervisor(alloc, nil)
-		must(t, s.Up(r.ctx(), te))
-		must(t, startPlugin(t, s).Restart())
+		kit.Must(t, s.Up(r.ctx(), te))
+		kit.Must(t, startPlugin(t, s).Restart())
 		c := newFakeControl()
 		s.Started(ctx, c)
 		c.next(t)
@@ -407,20 +408,20 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 	}
 	r.crash()
 	r.boot()
-	must(t, r.m.WaitFirst(r.ctx()))
+	kit.Must(t, r.m.WaitFirst(r.ctx()))
 	if i := r.m.Instances(); len(i) != 2 || i[0].AllocID != "a2" || !i[0].Healthy || !i[1].Healthy {
 		t.Errorf("after the restart: %+v", i)
 	}
 	var again []*supervisor
 	for _, alloc := range []string{"a1", "a2"} {
 		s, te := r.supervisor(alloc, nil)
-		must(t, s.Up(r.ctx(), te))
+		kit.Must(t, s.Up(r.ctx(), te))
 		c := newFakeControl()
 		s.Started(r.ctx(), c)
 		again = append(again, s)
 	}
 	again[1].Stopped() // the newer one ends: the older one serves at once
-	must(t, again[1].Down(r.ctx()))
+	kit.Must(t, again[1].Down(r.ctx()))
 	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "a1" {
 		t.Errorf("serving %+v", i)
 	}
@@ -429,7 +430,7 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 		t.Error(err)
 	}
 	again[0].Stopped()
-	must(t, again[0].Down(r.ctx()))
+	kit.Must(t, again[0].Down(r.ctx()))
 	if len(r.registry.Serving()) != 0 {
 		t.Error("still registered")
 	}
@@ -449,7 +450,7 @@ func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
 			Volumes:       r.m.Volumes(),
 			StartInterval: time.Millisecond,
 		}, e, task).(*supervisor)
-		must(t, s.Up(r.ctx(), &hooks.TaskEnv{
+		kit.Must(t, s.Up(r.ctx(), &hooks.TaskEnv{
 			AllocEnv: e,
 			Task:     task,
 			Config:   &driver.TaskConfig{},
@@ -460,9 +461,9 @@ func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
 			Node:       true,
 			SocketDir:  s.socketDir,
 		})
-		must(t, err)
+		kit.Must(t, err)
 		t.Cleanup(p.Close)
-		must(t, p.Restart())
+		kit.Must(t, p.Restart())
 		c := newFakeControl()
 		s.Started(r.ctx(), c)
 		defer s.Stopped()

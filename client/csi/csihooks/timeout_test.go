@@ -3,6 +3,8 @@ package csihooks
 import (
 	"testing"
 	"time"
+
+	"berth/test/kit"
 )
 
 // TestVolumes_CallThePluginWithTheTimeoutOfTheServers: the one that came with the claim.
@@ -12,8 +14,8 @@ func TestVolumes_CallThePluginWithTheTimeoutOfTheServers(t *testing.T) {
 	r.servers.timeout = time.Minute
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Down(r.ctx()))
 	calls := p.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume")
 	for _, c := range calls {
 		if c.Left > time.Minute {

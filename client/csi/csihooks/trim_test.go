@@ -9,6 +9,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/structs"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 // TestTrim_IsOfWritableMounts has a volume that is to be trimmed, for two allocations.
@@ -18,15 +19,15 @@ func TestTrim_IsOfWritableMounts(t *testing.T) {
 	r.servers.volumes["data"].Trim = new(24 * time.Hour)
 	list := func() []upkeep.TrimmedVolume {
 		all, err := upkeep.TrimmedVolumes(r.m.Volumes())()
-		must(t, err)
+		kit.Must(t, err)
 		return all
 	}
 	up := func(allocID string, edit func(*structs.VolumeRequest)) (down func()) {
 		e := allocEnv(allocID, map[string]string{"d": "data", "l": "logs"})
 		edit(e.Group.Volumes["d"])
 		h := r.volumes(e)
-		must(t, h.Up(r.ctx(), e))
-		return func() { must(t, r.volumes(e).Down(r.ctx())) }
+		kit.Must(t, h.Up(r.ctx(), e))
+		return func() { kit.Must(t, r.volumes(e).Down(r.ctx())) }
 	}
 
 	leaveReader := up("a1", func(v *structs.VolumeRequest) { v.ReadOnly = true })
@@ -68,7 +69,7 @@ func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 	release := p.Hang("NodePublishVolume")
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 1))
 	if works(key) {
 		t.Error("work beside a publish")
 	}
@@ -76,7 +77,7 @@ func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 		t.Error("no work on another volume")
 	}
 	release()
-	must(t, <-done)
+	kit.Must(t, <-done)
 
 	begun := make(chan struct{})
 	ended := make(chan bool, 1)
@@ -87,7 +88,7 @@ func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 		})
 	}()
 	<-begun
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	if <-ended {
 		t.Error("work that an unpublish has ended counts as done")
 	}

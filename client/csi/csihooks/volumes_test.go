@@ -16,6 +16,7 @@ import (
 	"berth/csi/csitest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestVolumes_UpAndDown(t *testing.T) {
@@ -32,14 +33,14 @@ func TestVolumes_UpAndDown(t *testing.T) {
 	}
 	e.Group.Volumes["two"].ReadOnly = true
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	one, ok1 := e.Volume("one")
 	two, ok2 := e.Volume("two")
 	same, _ := e.Volume("same")
 	if !ok1 || !ok2 || one == two || one != same {
 		t.Fatalf("volumes %+v %+v %+v", one, two, same)
 	}
-	must(t, os.WriteFile(filepath.Join(one.HostPath, "f"), nil, 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(one.HostPath, "f"), nil, 0o600))
 	if _, err := os.Stat(filepath.Join(p.Dir(), "ext-data", "f")); err != nil {
 		t.Error(err)
 	}
@@ -61,8 +62,8 @@ func TestVolumes_UpAndDown(t *testing.T) {
 			t.Errorf("%s is published read-only: %t", c.Get("volume_id"), readOnly)
 		}
 	}
-	must(t, h.Down(r.ctx()))
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 	if n := r.servers.count("CSIVolume.Unpublish"); n != 1 {
 		t.Errorf("%d requests to release", n)
@@ -75,11 +76,11 @@ func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	e.Group.Volumes["d"].PerAlloc = true
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if got := p.Calls("NodePublishVolume")[0].Get("volume_id"); got != "ext-data[2]" {
 		t.Errorf("published %s", got)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -106,11 +107,11 @@ func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
 		r.servers.change(func() {})
 	}
 	r.servers.change(func() { delete(r.servers.blocked, "data") })
-	must(t, <-done)
+	kit.Must(t, <-done)
 	if r.progress[len(r.progress)-1] != "" {
 		t.Errorf("the last progress is not empty: %q", r.progress)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -130,7 +131,7 @@ func TestVolumes_StopEndsTheWait(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Fatal("Up succeeded without a grant")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -143,7 +144,7 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	r.servers.fail["CSIVolume.GetClaim"] = []error{away, lost}
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if !r.hasProgress("claiming the volumes: no leader") {
 		t.Errorf("progress %q", r.progress)
 	}
@@ -154,7 +155,7 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	}
 	r.crash() // the runner of the next agent calls Down again
 	r.boot()
-	must(t, r.volumes(e).Down(r.ctx()))
+	kit.Must(t, r.volumes(e).Down(r.ctx()))
 	r.clean()
 }
 
@@ -187,7 +188,7 @@ func TestVolumes_AFailureNamesItsStep(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -202,18 +203,18 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 				csitest.Error("NotFound", "not yet"))
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
+			kit.Must(t, h.Up(r.ctx(), e))
 			if n := r.servers.count("CSIVolume.GetClaim"); n != 3 {
 				t.Errorf("the servers were asked %d times whether it exists", n)
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			p.Forget()
 			p.FailAlways(rpc, csitest.Error("NotFound", "never"))
 			err := h.Up(r.ctx(), e)
 			if !structs.IsKind(err, structs.KindNotFound) || p.Count(rpc) != 3 {
 				t.Errorf("got %v after %d tries", err, p.Count(rpc))
 			}
-			must(t, h.Down(r.ctx()))
+			kit.Must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
@@ -231,13 +232,13 @@ func TestUp_CountsOnlyAnswersThatTheVolumeIsMissing(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- h.Up(ctx, e) }()
-	must(t, r.servers.await(ctx, "CSIVolume.GetClaim", notFoundTries+1))
+	kit.Must(t, r.servers.await(ctx, "CSIVolume.GetClaim", notFoundTries+1))
 	r.servers.change(func() { r.servers.provider = "" })
 	err := <-ended
 	if !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != notFoundTries {
 		t.Errorf("got %v after %d tries, want not-found after %d", err, p.Count("NodeStageVolume"), notFoundTries)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
@@ -252,21 +253,21 @@ func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 			r := newFixture(t)
 			p := r.plugin("ebs")
 			dir := filepath.Join(p.Dir(), "ext-data")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
+			kit.Must(t, os.Mkdir(dir, 0o700))
+			kit.Must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
 			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.before, ""))
+			kit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.before, ""))
 			e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 			h := r.volumes(e)
-			must(t, h.Up(r.ctx(), e))
-			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.after, ""))
+			kit.Must(t, h.Up(r.ctx(), e))
+			kit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.after, ""))
 			r.servers.fail["CSIVolume.Unpublish"] = []error{structs.Errorf(structs.KindUnavailable, "no leader")}
 			if err := h.Down(r.ctx()); err == nil {
 				t.Error("Down succeeded without the servers")
 			}
 			r.crash() // nothing is mounted any more when the next agent reports
 			r.boot()
-			must(t, r.volumes(e).Down(r.ctx()))
+			kit.Must(t, r.volumes(e).Down(r.ctx()))
 			want := c.before != c.after
 			reported := r.servers.readOnly
 			if want != (len(reported) == 1) ||
@@ -283,7 +284,7 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	p := r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "busy"))
 	err := h.Down(r.ctx())
 	if err == nil || !strings.Contains(err.Error(), "volume default/logs: unpublishing: plugin") {
@@ -293,14 +294,14 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	if len(held) != 1 || !strings.Contains(held[0], "logs") {
 		t.Errorf("claims %q: want only the claim of the volume that is still on the node", held)
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
 func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 	r := newFixture(t)
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	must(t, r.volumes(e).Down(r.ctx()))
+	kit.Must(t, r.volumes(e).Down(r.ctx()))
 	if r.servers.count("CSIVolume.Unpublish") != 0 {
 		t.Error("the node sent a release without claims")
 	}
@@ -310,7 +311,7 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	must(t, r.volumes(e).Up(r.ctx(), e))
+	kit.Must(t, r.volumes(e).Up(r.ctx(), e))
 	before, _ := e.Volume("d")
 	r.crash()
 	p.Stop()
@@ -320,11 +321,11 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	r.boot()
 	again := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(again)
-	must(t, h.Up(r.ctx(), again))
+	kit.Must(t, h.Up(r.ctx(), again))
 	if after, ok := again.Volume("d"); !ok || after != before {
 		t.Errorf("recognised %+v, was %+v", after, before)
 	}
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.down(h)
 	r.clean()
 }
@@ -334,7 +335,7 @@ func TestDown_WithoutThePluginIsRetried(t *testing.T) {
 	p := r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	p.Stop()
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
@@ -346,7 +347,7 @@ func TestDown_WithoutThePluginIsRetried(t *testing.T) {
 	if len(r.servers.held()) != 1 {
 		t.Error("the claim is gone while the volume is here")
 	}
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.down(h)
 	r.clean()
 }
@@ -371,7 +372,7 @@ func TestVolumes_WaitForTheirDriver(t *testing.T) {
 		t.Errorf("called: %v", calls)
 	}
 	r.servers.change(func() { r.servers.provider = "test.csi.berth" })
-	must(t, <-ended)
+	kit.Must(t, <-ended)
 	r.down(h)
 	r.clean()
 }
@@ -399,8 +400,8 @@ func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 	h := r.volumes(e).(*volumesHook)
 	calls := &boundedCalls{Caller: h.Servers, bounds: map[string]time.Duration{}}
 	h.Servers = calls
-	must(t, h.Up(r.ctx(), e))
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Down(r.ctx()))
 	for _, method := range []string{structs.CSIVolumeClaim.Name, structs.CSIVolumeUnpublish.Name} {
 		if bound := calls.bounds[method]; bound <= 0 || bound > callTimeout {
 			t.Errorf("%s may take %s, want at most %s", method, bound, callTimeout)
@@ -423,10 +424,10 @@ func TestVolumes_ClaimsComeAfterTheirMark(t *testing.T) {
 		marked = !r.servers.claimed
 		return nil
 	}
-	must(t, h.Up(r.ctx(), e))
+	kit.Must(t, h.Up(r.ctx(), e))
 	if !marked {
 		t.Error("the mark is drawn after the claim")
 	}
-	must(t, h.Down(r.ctx()))
+	kit.Must(t, h.Down(r.ctx()))
 	r.clean()
 }

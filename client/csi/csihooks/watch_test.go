@@ -12,14 +12,15 @@ import (
 	"berth/client/csi/registry"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
@@ -35,7 +36,7 @@ func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 			t.Errorf("event %+v", e)
 		}
 	}
-	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+5))
+	kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+5))
 	if len(c.events)+len(c.restarts) != 0 {
 		t.Errorf("%d events and %d restarts without a change", len(c.events), len(c.restarts))
 	}
@@ -47,9 +48,9 @@ func (r *fixture) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *fa
 	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, c *SupervisorConfig) {
 		p.HangTimeout, c.ProbeTimeout = hang, 5*time.Millisecond
 	})
-	must(r.t, s.Up(r.ctx(), te))
+	kit.Must(r.t, s.Up(r.ctx(), te))
 	p := startPlugin(r.t, s)
-	must(r.t, p.Restart())
+	kit.Must(r.t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	r.t.Cleanup(s.Stopped)
@@ -86,9 +87,9 @@ func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
 			p.HangTimeout = time.Nanosecond
 		})
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
@@ -96,7 +97,7 @@ func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.
 	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
 	c.next(t)
 	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond hang_timeout
-		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+		kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
 	}
 	if len(c.restarts) != 0 {
 		t.Errorf("restarted: %s", <-c.restarts)
@@ -106,9 +107,9 @@ func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.
 func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	ctx, cancel := context.WithCancel(r.ctx())
 	s.Started(ctx, c)
@@ -120,7 +121,7 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	s, _ = r.supervisor("a1", nil)
 	c = newFakeControl()
 	s.Started(r.ctx(), c)
-	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
+	kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
 	if len(c.events) != 0 {
 		t.Errorf("the next agent emitted the event again: %+v", c.next(t))
 	}
@@ -129,17 +130,17 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 		t.Errorf("event %+v", e)
 	}
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 // The plugin runs and is not registered, so the next agent begins again to wait for it.
 func TestPluginSupervisor_TellsOnceAcrossAgentsWhyAPluginIsNotUsed(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	ctx, cancel := context.WithCancel(r.ctx())
 	s.Started(ctx, c)
@@ -149,23 +150,23 @@ func TestPluginSupervisor_TellsOnceAcrossAgentsWhyAPluginIsNotUsed(t *testing.T)
 	cancel() // the agent ends; the process does not
 	s.Stopped()
 	s, te = r.supervisor("a1", nil)
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	c = newFakeControl()
 	s.Started(r.ctx(), c)
-	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
+	kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
 	if len(c.events) != 0 {
 		t.Errorf("the next agent emitted the event again: %+v", c.next(t))
 	}
 	s.Stopped()
 	p.Stop()
-	must(t, s.Up(r.ctx(), te)) // for another process
-	must(t, p.Restart())
+	kit.Must(t, s.Up(r.ctx(), te)) // for another process
+	kit.Must(t, p.Restart())
 	s.Started(r.ctx(), c)
 	if e := c.next(t); !strings.Contains(e.Message, "still starting") {
 		t.Errorf("event %+v of another process", e)
 	}
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
@@ -177,14 +178,14 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 		SocketPath: "/first",
 		Provider:   "first.csi",
 	}
-	must(t, r.registry.Register(first))
+	kit.Must(t, r.registry.Register(first))
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
 			p.HealthTimeout = 20 * time.Millisecond
 		})
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
@@ -195,13 +196,13 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 		}
 	}
 	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond health_timeout
-		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+		kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
 	}
 	i := r.registry.Get(nodeKey)
 	if i.AllocID != "first" || len(c.events)+len(c.restarts) != 0 {
 		t.Errorf("serving %+v, %d events, %d restarts", i, len(c.events), len(c.restarts))
 	}
-	must(t, r.registry.Deregister(nodeKey, "first"))
+	kit.Must(t, r.registry.Deregister(nodeKey, "first"))
 	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
 		t.Errorf("event %+v", e)
 	}
@@ -213,7 +214,7 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
 			p.HealthTimeout = 20 * time.Millisecond
 		})
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
@@ -226,15 +227,15 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	s.Stopped()
 	// The next process is given its own time.
 	te.FirstStart = false
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	s.Started(r.ctx(), c)
 	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
 		t.Errorf("event %+v", e)
 	}
 	s.Stopped()
-	must(t, s.Down(r.ctx()))
+	kit.Must(t, s.Down(r.ctx()))
 }
 
 func TestDuty_E7_AStartingPluginIsNotRestarted(t *testing.T) {
@@ -243,10 +244,10 @@ func TestDuty_E7_AStartingPluginIsNotRestarted(t *testing.T) {
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
 			p.HealthTimeout = 20 * time.Millisecond
 		})
-	must(t, s.Up(r.ctx(), te))
+	kit.Must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
@@ -255,7 +256,7 @@ func TestDuty_E7_AStartingPluginIsNotRestarted(t *testing.T) {
 	}
 	begin := time.Now()
 	for n := 0; time.Since(begin) < 100*time.Millisecond; n++ { // well beyond health_timeout
-		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+		kit.Must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
 	}
 	if len(c.restarts) != 0 || len(r.registry.Serving()) != 0 {
 		t.Errorf("%d restarts, serving %v", len(c.restarts), r.registry.Serving())

@@ -20,9 +20,9 @@ func root(t *testing.T) string {
 		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(t, err)
+	kit.Must(t, err)
 	dir, err = Resolve(dir)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() {
 		table, _ := Read()
 		for _, m := range append(table.Below(dir), dir) {
@@ -34,17 +34,10 @@ func root(t *testing.T) string {
 	return dir
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func tmpfs(t *testing.T, path string) {
 	t.Helper()
-	must(t, os.MkdirAll(path, 0o755))
-	must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+	kit.Must(t, os.MkdirAll(path, 0o755))
+	kit.Must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
 }
 
 // count is the number of mounts on top of each other at a path.
@@ -70,7 +63,7 @@ func TestTable_CountsStackedMounts(t *testing.T) {
 	tmpfs(t, odd)
 	tmpfs(t, filepath.Join(odd, "below"))
 	table, err := Read()
-	must(t, err)
+	kit.Must(t, err)
 	if n := table.count(odd); n != 2 {
 		t.Errorf("%d mounts at %s, want 2", n, odd)
 	}
@@ -85,10 +78,10 @@ func TestTable_CountsStackedMounts(t *testing.T) {
 func TestMakeShared_OnceAndRelease(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	for range 3 {
-		must(t, MakeShared(dir))
+		kit.Must(t, MakeShared(dir))
 	}
 	table, err := Read()
-	must(t, err)
+	kit.Must(t, err)
 	if table.count(dir) != 1 || !table.shared(dir) {
 		t.Fatalf("%d mounts, shared %v", table.count(dir), table.shared(dir))
 	}
@@ -97,9 +90,9 @@ func TestMakeShared_OnceAndRelease(t *testing.T) {
 	if err := ReleaseShared(dir); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("released with a mount below: %v", err)
 	}
-	must(t, unix.Unmount(below, 0))
+	kit.Must(t, unix.Unmount(below, 0))
 	for range 2 {
-		must(t, ReleaseShared(dir))
+		kit.Must(t, ReleaseShared(dir))
 	}
 	if on, err := mounted(dir); err != nil || on {
 		t.Errorf("still mounted: %v, %v", on, err)
@@ -112,14 +105,14 @@ func sharedParent(t *testing.T) string {
 	t.Helper()
 	parent := filepath.Join(root(t), "parent")
 	tmpfs(t, parent)
-	must(t, unix.Mount("", parent, "", unix.MS_SHARED, ""))
+	kit.Must(t, unix.Mount("", parent, "", unix.MS_SHARED, ""))
 	return parent
 }
 
 func checkCount(t *testing.T, dir string, want int) {
 	t.Helper()
 	table, err := Read()
-	must(t, err)
+	kit.Must(t, err)
 	if n := table.count(dir); n != want {
 		t.Errorf("%d mounts at %s, want %d", n, dir, want)
 	}
@@ -138,16 +131,16 @@ func TestMakeShared_MountsOnceForPluginsThatStartTogether(t *testing.T) {
 	}
 	close(begin)
 	group.Wait()
-	must(t, errors.Join(errs...))
+	kit.Must(t, errors.Join(errs...))
 	checkCount(t, dir, 1)
 }
 
 // stack binds a directory on itself n times. Below a shared parent each of them doubles the mounts.
 func stack(t *testing.T, dir string, n int) {
 	t.Helper()
-	must(t, os.MkdirAll(dir, 0o755))
+	kit.Must(t, os.MkdirAll(dir, 0o755))
 	for range n {
-		must(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
+		kit.Must(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
 	}
 }
 
@@ -157,22 +150,22 @@ func TestMakeShared_TakesDownAStackThatNothingUses(t *testing.T) {
 	stack(t, dir, 3)
 	checkCount(t, dir, 7)
 	plugin := filepath.Join(parent, "plugin") // the copy of a plugin that goes on
-	must(t, os.MkdirAll(plugin, 0o755))
-	must(t, unix.Mount(dir, plugin, "", unix.MS_BIND, ""))
+	kit.Must(t, os.MkdirAll(plugin, 0o755))
+	kit.Must(t, unix.Mount(dir, plugin, "", unix.MS_BIND, ""))
 
 	f, err := os.Create(filepath.Join(dir, "open"))
-	must(t, err)
-	must(t, MakeShared(dir))
+	kit.Must(t, err)
+	kit.Must(t, MakeShared(dir))
 	checkCount(t, dir, 7) // a file is open on the topmost
-	must(t, f.Close())
+	kit.Must(t, f.Close())
 
 	below := filepath.Join(dir, "vol")
 	tmpfs(t, below)
-	must(t, MakeShared(dir))
+	kit.Must(t, MakeShared(dir))
 	checkCount(t, dir, 7) // it would hide a volume, or be one to the plugin alone
-	must(t, unix.Unmount(below, 0))
+	kit.Must(t, unix.Unmount(below, 0))
 
-	must(t, MakeShared(dir))
+	kit.Must(t, MakeShared(dir))
 	checkCount(t, dir, 1)
 	tmpfs(t, filepath.Join(plugin, "vol"))
 	if on, err := mounted(below); err != nil || !on {
@@ -184,22 +177,22 @@ func TestMakeShared_TakesDownAStackThatNothingUses(t *testing.T) {
 func TestMakeShared_KeepsAStackWithoutPeers(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	stack(t, dir, 2)
-	must(t, MakeShared(dir))
-	must(t, MakeShared(dir))
+	kit.Must(t, MakeShared(dir))
+	kit.Must(t, MakeShared(dir))
 	checkCount(t, dir, 2)
 }
 
 func TestReleaseShared_WaitsForABusyMount(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
-	must(t, MakeShared(dir))
+	kit.Must(t, MakeShared(dir))
 	f, err := os.Create(filepath.Join(dir, "open"))
-	must(t, err)
+	kit.Must(t, err)
 	if err := releaseShared(dir); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("released while a file is open: %v", err)
 	}
 	go func() { _ = f.Close() }()
-	must(t, ReleaseShared(dir))
-	must(t, os.Remove(filepath.Join(dir, "open")))
+	kit.Must(t, ReleaseShared(dir))
+	kit.Must(t, os.Remove(filepath.Join(dir, "open")))
 }
 
 func TestMakeShared_HidesNothing(t *testing.T) {
@@ -216,9 +209,9 @@ func TestMakeShared_HidesNothing(t *testing.T) {
 func TestDuty_A18_MountsInAPluginsNamespaceReachTheHost(t *testing.T) {
 	dir := root(t)
 	host, plugin := filepath.Join(dir, "v"), filepath.Join(dir, "plugin")
-	must(t, MakeShared(host))
-	must(t, os.MkdirAll(plugin, 0o755))
-	must(t, unix.Mount(host, plugin, "", unix.MS_BIND, "")) // a peer, as the plugin's task has it
+	kit.Must(t, MakeShared(host))
+	kit.Must(t, os.MkdirAll(plugin, 0o755))
+	kit.Must(t, unix.Mount(host, plugin, "", unix.MS_BIND, "")) // a peer, as the plugin's task has it
 	tmpfs(t, filepath.Join(plugin, "vol"))
 	if on, err := mounted(filepath.Join(host, "vol")); err != nil || !on {
 		t.Errorf("the host sees it: %v, %v", on, err)
@@ -230,9 +223,9 @@ func TestRemove_KeepsMountsAndData(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	tmpfs(t, path("mounted"))
 	tmpfs(t, path("above/mounted"))
-	must(t, os.MkdirAll(path("full/of"), 0o755))
-	must(t, os.MkdirAll(path("empty"), 0o755))
-	must(t, os.WriteFile(path("file"), nil, 0o600))
+	kit.Must(t, os.MkdirAll(path("full/of"), 0o755))
+	kit.Must(t, os.MkdirAll(path("empty"), 0o755))
+	kit.Must(t, os.WriteFile(path("file"), nil, 0o600))
 	for name, want := range map[string]structs.Kind{
 		"mounted": structs.KindPrecondition, "above": structs.KindPrecondition, "full": structs.KindPrecondition,
 		"empty": "", "file": "", "never/was": "",
@@ -252,11 +245,11 @@ func TestRemove_KeepsMountsAndData(t *testing.T) {
 func TestRemoveFiles_EmptiesADirectory(t *testing.T) {
 	dir := root(t)
 	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
-	must(t, os.MkdirAll(good, 0o700))
-	must(t, os.WriteFile(filepath.Join(good, "csi.sock"), nil, 0o600))
+	kit.Must(t, os.MkdirAll(good, 0o700))
+	kit.Must(t, os.WriteFile(filepath.Join(good, "csi.sock"), nil, 0o600))
 	tmpfs(t, filepath.Join(bad, "mounted"))
 	for range 2 {
-		must(t, RemoveFiles(good))
+		kit.Must(t, RemoveFiles(good))
 	}
 	if err := RemoveFiles(bad); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got %v", err)
@@ -265,8 +258,8 @@ func TestRemoveFiles_EmptiesADirectory(t *testing.T) {
 
 func TestResolve_FollowsLinks(t *testing.T) {
 	dir := root(t)
-	must(t, os.MkdirAll(filepath.Join(dir, "real"), 0o755))
-	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	kit.Must(t, os.MkdirAll(filepath.Join(dir, "real"), 0o755))
+	kit.Must(t, os.Symlink("real", filepath.Join(dir, "link")))
 	got, err := Resolve(filepath.Join(dir, "link", "v"))
 	if want := filepath.Join(dir, "real", "v"); err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
@@ -278,9 +271,9 @@ func TestIsRoot_TellsMountsFromDirectories(t *testing.T) {
 	on := filepath.Join(dir, "on")
 	tmpfs(t, on)
 	bound := filepath.Join(dir, "bound")
-	must(t, os.Mkdir(bound, 0o755))
-	must(t, unix.Mount(bound, bound, "", unix.MS_BIND, ""))
-	must(t, os.Symlink(on, filepath.Join(dir, "link")))
+	kit.Must(t, os.Mkdir(bound, 0o755))
+	kit.Must(t, unix.Mount(bound, bound, "", unix.MS_BIND, ""))
+	kit.Must(t, os.Symlink(on, filepath.Join(dir, "link")))
 	for path, want := range map[string]bool{on: true, bound: true, dir: false, dir + "/link": false} {
 		got, err := IsRoot(path)
 		if err != nil || got != want {

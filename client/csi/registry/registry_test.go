@@ -13,6 +13,7 @@ import (
 
 	"berth/client/store"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,13 +41,6 @@ func node(id, alloc string) *Instance {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func allocsOf(list []*Instance) string {
 	var ids []string
 	for _, i := range list {
@@ -57,7 +51,7 @@ func allocsOf(list []*Instance) string {
 
 func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRejected(t *testing.T) {
 	r, _ := open(t, t.TempDir())
-	must(t, r.Register(node("ebs", "a1")))
+	kit.Must(t, r.Register(node("ebs", "a1")))
 	other := node("ebs", "a2")
 	other.Provider = "q"
 	for _, kind := range []structs.CSIKind{structs.CSIKindNode, structs.CSIKindController} {
@@ -68,12 +62,12 @@ func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRejected(t *testing.T) {
 		}
 	}
 	other.FormerProvider = "p"
-	must(t, r.Register(other)) // its vendor renamed the driver
+	kit.Must(t, r.Register(other)) // its vendor renamed the driver
 	again := node("ebs", "a3")
-	must(t, r.Register(again)) // an instance from before the rename
+	kit.Must(t, r.Register(again)) // an instance from before the rename
 	other = node("other", "a2")
 	other.Provider = "q"
-	must(t, r.Register(other))
+	kit.Must(t, r.Register(other))
 }
 
 func TestRegistry_TheNewestInstanceServes(t *testing.T) {
@@ -99,7 +93,7 @@ func TestRegistry_TheNewestInstanceServes(t *testing.T) {
 		{func() error { return r.Deregister(k, "a") }, "", "", 0},
 	}
 	for i, s := range steps {
-		must(t, s.do())
+		kit.Must(t, s.do())
 		if got := r.Get(k).allocOrEmpty(); got != s.serves {
 			t.Errorf("step %d: %q serves, want %q", i, got, s.serves)
 		}
@@ -116,22 +110,22 @@ func TestRegistry_TheNewestInstanceServes(t *testing.T) {
 func TestRegistry_SurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	r, db := open(t, dir)
-	must(t, r.Register(node("ebs", "a")))
-	must(t, r.Register(node("ebs", "b")))
-	must(t, r.Register(&Instance{
+	kit.Must(t, r.Register(node("ebs", "a")))
+	kit.Must(t, r.Register(node("ebs", "b")))
+	kit.Must(t, r.Register(&Instance{
 		Kind:       structs.CSIKindController,
 		ID:         "ebs",
 		AllocID:    "a",
 		SocketPath: "/s",
 	}))
-	must(t, r.Register(node("nfs", "x")))
-	must(t, r.Register(node("gone", "x")))
-	must(t, r.Deregister(Key{structs.CSIKindNode, "gone"}, "x"))
+	kit.Must(t, r.Register(node("nfs", "x")))
+	kit.Must(t, r.Register(node("gone", "x")))
+	kit.Must(t, r.Deregister(Key{structs.CSIKindNode, "gone"}, "x"))
 	before := map[Key][]*Instance{}
 	for _, k := range r.sortedKeys() {
 		before[k] = r.Stack(k)
 	}
-	must(t, db.Close())
+	kit.Must(t, db.Close())
 
 	again, _ := open(t, dir)
 	after := map[Key][]*Instance{}
@@ -145,7 +139,7 @@ func TestRegistry_SurvivesARestart(t *testing.T) {
 		t.Errorf("serving %q", got)
 	}
 	at := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt
-	must(t, again.Register(node("ebs", "b"))) // as its hook does after the restart
+	kit.Must(t, again.Register(node("ebs", "b"))) // as its hook does after the restart
 	if now := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt; now != at {
 		t.Error("the registration from before the restart was replaced")
 	}
@@ -154,9 +148,9 @@ func TestRegistry_SurvivesARestart(t *testing.T) {
 func TestRetain_DropsGoneAllocations(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	for _, a := range []string{"a", "b", "c"} {
-		must(t, r.Register(node("ebs", a)))
+		kit.Must(t, r.Register(node("ebs", a)))
 	}
-	must(t, r.Retain(func(a string) bool { return a == "b" }))
+	kit.Must(t, r.Retain(func(a string) bool { return a == "b" }))
 	if got := allocsOf(r.Stack(Key{structs.CSIKindNode, "ebs"})); got != "b" {
 		t.Errorf("left: %q", got)
 	}
@@ -165,10 +159,10 @@ func TestRetain_DropsGoneAllocations(t *testing.T) {
 func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	dir := t.TempDir()
 	r, db := open(t, dir)
-	must(t, r.Register(node("good", "a")))
+	kit.Must(t, r.Register(node("good", "a")))
 	text := "no stack of instances"
-	must(t, store.NewTable[string]("csi_registry").Put(db, store.Key("node", "bad"), &text))
-	must(t, db.Close())
+	kit.Must(t, store.NewTable[string]("csi_registry").Put(db, store.Key("node", "bad"), &text))
+	kit.Must(t, db.Close())
 	again, _ := open(t, dir)
 	if got := allocsOf(again.Serving()); got != "a" {
 		t.Errorf("serving %q", got)
@@ -187,13 +181,13 @@ func TestRegister_RejectsAnIncompleteInstance(t *testing.T) {
 
 func TestSubscription_ASlowReaderDelaysNoOther(t *testing.T) {
 	r, _ := open(t, t.TempDir())
-	must(t, r.Register(node("p", "first")))
+	kit.Must(t, r.Register(node("p", "first")))
 	lazy, eager := r.Subscribe(), r.Subscribe()
 	defer lazy.Close()
 	defer eager.Close()
 	const n = 50
 	for i := range n {
-		must(t, r.Register(node("p", fmt.Sprint(i))))
+		kit.Must(t, r.Register(node("p", fmt.Sprint(i))))
 	}
 	events := lazy.Take()
 	if len(events) != n+1 {
@@ -208,7 +202,7 @@ func TestSubscription_ASlowReaderDelaysNoOther(t *testing.T) {
 		t.Errorf("the other subscriber has %d events", got)
 	}
 	lazy.Close()
-	must(t, r.Register(node("p", "after")))
+	kit.Must(t, r.Register(node("p", "after")))
 	if got := lazy.Take(); len(got) != 0 {
 		t.Errorf("events after Close: %v", got)
 	}

@@ -16,13 +16,6 @@ import (
 	"berth/test/kit"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var data = storage.UsageKey{Namespace: "default", VolumeID: "data"}
 
 // node is a node whose mounts are those of a test.
@@ -60,7 +53,7 @@ func (n *node) mounts() ([]Mount, error) {
 func (n *node) add(allocID string) string {
 	n.t.Helper()
 	path := filepath.Join(n.dir, "of-"+allocID)
-	must(n.t, os.Mkdir(path, 0o700))
+	kit.Must(n.t, os.Mkdir(path, 0o700))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.list = append(n.list, Mount{Volume: data, AllocID: allocID, Path: path, PluginID: "p", Writes: true})
@@ -74,7 +67,7 @@ func (n *node) add(allocID string) string {
 func (n *node) tmpfs(allocID string) string {
 	n.t.Helper()
 	path := n.add(allocID)
-	must(n.t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+	kit.Must(n.t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
 	return path
 }
 
@@ -142,7 +135,7 @@ func TestMonitor_FindsAHungMountAndItsEnd(t *testing.T) {
 	n.await("a1", storage.MountHung)
 
 	// The mount that hangs holds no round up, and gets no second process.
-	must(t, unix.Unmount(n.list[1].Path, 0))
+	kit.Must(t, unix.Unmount(n.list[1].Path, 0))
 	n.await("a2", storage.MountGone)
 	if running := n.cfg.Helpers.Running(); running > 2 {
 		t.Errorf("%d processes ask", running)
@@ -159,13 +152,13 @@ func TestMonitor_FindsAFileSystemThatTurnsReadOnly(t *testing.T) {
 	n.start()
 	n.awaitRound()
 	for _, path := range []string{reads, writes} {
-		must(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		kit.Must(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	}
 	n.await("a1", storage.MountReadOnly)
 	if h := n.State(data, "a2"); h.Ill() {
 		t.Errorf("the mount of a reader is %+v", h)
 	}
-	must(t, unix.Mount("", writes, "", unix.MS_REMOUNT, ""))
+	kit.Must(t, unix.Mount("", writes, "", unix.MS_REMOUNT, ""))
 	n.await("a1", storage.MountHealthy)
 }
 
@@ -175,8 +168,8 @@ func TestMonitor_FindsAMountThatIsGoneOrReplaced(t *testing.T) {
 	replaced := n.tmpfs("a2")
 	n.start()
 	n.awaitRound()
-	must(t, unix.Unmount(gone, 0))
-	must(t, unix.Mount("none", replaced, "tmpfs", 0, "size=64k"))
+	kit.Must(t, unix.Unmount(gone, 0))
+	kit.Must(t, unix.Mount("none", replaced, "tmpfs", 0, "size=64k"))
 	n.await("a1", storage.MountGone)
 	n.await("a2", storage.MountGone)
 
@@ -193,21 +186,21 @@ func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
 	path := n.tmpfs("a1")
 	look := func() string {
 		_, err := n.look()
-		must(t, err)
+		kit.Must(t, err)
 		return n.State(data, "a1").State
 	}
 	look()
 	for range 2 {
-		must(t, unix.Unmount(path, 0))
+		kit.Must(t, unix.Unmount(path, 0))
 		if got := look(); got != storage.MountHealthy {
 			t.Errorf("after one look: %s", got)
 		}
-		must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+		kit.Must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
 		n.Renew(data, "a1")
 		look()
 		n.take(helper.ProbeAnswer{Path: path})
 	}
-	must(t, unix.Unmount(path, 0))
+	kit.Must(t, unix.Unmount(path, 0))
 	look()
 	if got := look(); got != storage.MountGone {
 		t.Errorf("after two looks: %s", got)
@@ -218,7 +211,7 @@ func TestMonitor_ChecksOneMountAtOnce(t *testing.T) {
 	n := newNode(t)
 	fs := kit.MountFUSE(t, n.add("a1"), "text")
 	_, err := n.look()
-	must(t, err)
+	kit.Must(t, err)
 	if h := n.Check(t.Context(), data, "a1"); h.Ill() {
 		t.Errorf("got %+v", h)
 	}

@@ -34,7 +34,7 @@ import (
 // another number of volumes than 1,000.
 func BenchmarkPoll(b *testing.B) {
 	count, err := strconv.Atoi(cmp.Or(os.Getenv("BERTH_VOLUMES"), "1000"))
-	must(b, err)
+	kit.Must(b, err)
 	for name, caps := range map[string][]string{"plugin": {"GET_VOLUME_STATS"}, "statfs": {}} {
 		b.Run(name, func(b *testing.B) {
 			m := mountMany(b, count, caps)
@@ -71,9 +71,9 @@ func mountMany(b *testing.B, count int, caps []string) *volumes.Manager {
 		kit.SkipLacking(b, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(b, err)
+	kit.Must(b, err)
 	dir, err = mounts.Resolve(dir)
-	must(b, err)
+	kit.Must(b, err)
 	b.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
 			for _, m := range slices.Backward(table.Below(dir)) {
@@ -100,7 +100,7 @@ func mountMany(b *testing.B, count int, caps []string) *volumes.Manager {
 	}})
 
 	db, err := store.Open(dir)
-	must(b, err)
+	kit.Must(b, err)
 	instances := registry.New(db, hclog.NewNullLogger())
 	m := volumes.New(volumes.Config{DB: db, Registry: instances, Root: root, NodeID: "n1"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func mountMany(b *testing.B, count int, caps []string) *volumes.Manager {
 		wg.Wait()
 		_ = db.Close()
 	})
-	must(b, instances.Register(&registry.Instance{
+	kit.Must(b, instances.Register(&registry.Instance{
 		Kind:            structs.CSIKindNode,
 		ID:              "disk",
 		AllocID:         "plugin",
@@ -128,7 +128,7 @@ func mountMany(b *testing.B, count int, caps []string) *volumes.Manager {
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		}, nil)
-		must(b, err)
+		kit.Must(b, err)
 	}
 	return m
 }
@@ -138,15 +138,8 @@ func cpuTime(b *testing.B) (used time.Duration) {
 	b.Helper()
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var u unix.Rusage
-		must(b, unix.Getrusage(who, &u))
+		kit.Must(b, unix.Getrusage(who, &u))
 		used += time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	return used
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

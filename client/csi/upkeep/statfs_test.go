@@ -25,7 +25,7 @@ func mount(t *testing.T, kind, options string) (dir string) {
 		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir = t.TempDir()
-	must(t, unix.Mount("none", dir, kind, 0, options))
+	kit.Must(t, unix.Mount("none", dir, kind, 0, options))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
 }
@@ -42,10 +42,10 @@ func ask(ctx context.Context, h *helper.Pool, path string) (u *storage.VolumeUsa
 
 func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 	dir := mount(t, "tmpfs", "size=1m,nr_inodes=100")
-	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 256<<10), 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 256<<10), 0o600))
 	h := helper.New([]string{os.Args[0]})
 	u, err := ask(t.Context(), h, dir)
-	must(t, err)
+	kit.Must(t, err)
 	want := storage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
 	if *u.Bytes != want || u.Inodes.Total != 100 || u.Inodes.Used != 2 || u.Inodes.Available != 98 ||
 		u.Source != storage.UsageByStatfs {
@@ -114,7 +114,7 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	fs.Die()
 	awaitProcesses(t, h, 0)
 	_, err := ask(t.Context(), h, "/")
-	must(t, err)
+	kit.Must(t, err)
 }
 
 // A volume that holds a process gets no second one, however often it is due, so the others are measured.
@@ -152,7 +152,7 @@ func TestStatfs_NamesAFailedHelper(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	echo, err := exec.LookPath("echo")
-	must(t, err)
+	kit.Must(t, err)
 	h = helper.New([]string{echo})
 	_, err = ask(t.Context(), h, "/")
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "without an answer") {
@@ -237,7 +237,7 @@ func TestPoller_BoundsTheFileSystemsOfAProcess(t *testing.T) {
 	var paths []string
 	for i := range maxAsked + 1 {
 		paths = append(paths, filepath.Join(dir, strconv.Itoa(i)))
-		must(t, os.Mkdir(paths[i], 0o700))
+		kit.Must(t, os.Mkdir(paths[i], 0o700))
 	}
 	p := filesFixture(paths...)
 	if parts := p.pollDue(t.Context()); parts != 2 {

@@ -106,7 +106,7 @@ func (f *trimFixture) status() storage.VolumeTrim { return *f.Of(f.volume.Key) }
 func allocated(t *testing.T, path string) int64 {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Stat(path, &st))
+	kit.Must(t, unix.Stat(path, &st))
 	return st.Blocks * 512
 }
 
@@ -114,15 +114,15 @@ func allocated(t *testing.T, path string) int64 {
 func TestTrimmer_GivesTheSpaceOfDeletedFilesBack(t *testing.T) {
 	dir := mountPoint(t)
 	image := filepath.Join(t.TempDir(), "image")
-	must(t, os.WriteFile(image, nil, 0o600))
-	must(t, os.Truncate(image, 64<<20))
+	kit.Must(t, os.WriteFile(image, nil, 0o600))
+	kit.Must(t, os.Truncate(image, 64<<20))
 	runProgram(t, "mkfs.ext4", "-q", image)
 	runProgram(t, "mount", "-o", "loop", image, dir)
 	data := filepath.Join(dir, "data")
-	must(t, os.WriteFile(data, []byte(strings.Repeat("data", 8<<20)), 0o600))
+	kit.Must(t, os.WriteFile(data, []byte(strings.Repeat("data", 8<<20)), 0o600))
 	runProgram(t, "sync", "-f", dir)
 	full := allocated(t, image)
-	must(t, os.Remove(data))
+	kit.Must(t, os.Remove(data))
 	runProgram(t, "sync", "-f", dir)
 	if full < 32<<20 || allocated(t, image) < 32<<20 {
 		t.Fatalf("the image has %d bytes, and %d after the deletion", full, allocated(t, image))
@@ -150,7 +150,7 @@ func TestTrimmer_GivesTheSpaceOfDeletedFilesBack(t *testing.T) {
 
 func TestTrimmer_StopsWhereTheStorageCannot(t *testing.T) {
 	dir := mountPoint(t)
-	must(t, unix.Mount("none", dir, "tmpfs", 0, ""))
+	kit.Must(t, unix.Mount("none", dir, "tmpfs", 0, ""))
 	f := newTrimFixture(t, dir)
 	f.round(t.Context())
 	s := f.status()
@@ -180,7 +180,7 @@ func TestTrimmer_LeavesFileSystemsOfOthers(t *testing.T) {
 	for name, mount := range map[string]func(t *testing.T, dir string){
 		"a directory that is mounted": func(t *testing.T, dir string) {
 			other := t.TempDir()
-			must(t, unix.Mount(other, dir, "", unix.MS_BIND, ""))
+			kit.Must(t, unix.Mount(other, dir, "", unix.MS_BIND, ""))
 		},
 		"a directory that is not": func(*testing.T, string) {},
 	} {
@@ -220,7 +220,7 @@ func TestTrimmer_YieldsToSteps(t *testing.T) {
 // A step begins after the process of the trim has ended: it could not unmount the volume otherwise.
 func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "pid")
-	must(t, unix.Mkfifo(fifo, 0o600))
+	kit.Must(t, unix.Mkfifo(fifo, 0o600))
 	f := newTrimFixture(t, "/proc", "/bin/sh", "-c", "echo $$ > "+fifo+"; exec sleep 1000")
 	var steps volumes.Sequences
 	f.cfg.Aside = func(ctx context.Context, k storage.UsageKey, do func(context.Context)) bool {
@@ -229,11 +229,11 @@ func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 	var trimming sync.WaitGroup
 	trimming.Go(func() { f.round(t.Context()) })
 	text, err := os.ReadFile(fifo) // it waits for the process
-	must(t, err)
+	kit.Must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must(t, err)
+	kit.Must(t, err)
 	release, err := steps.Acquire(t.Context(), "data", "a step")
-	must(t, err)
+	kit.Must(t, err)
 	defer release()
 	if err := unix.Kill(pid, 0); err != unix.ESRCH {
 		t.Errorf("the process is there beside a step: %v", err)

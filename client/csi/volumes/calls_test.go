@@ -16,6 +16,7 @@ import (
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // answerAfterRelease makes an RPC of the plugin continue after its caller has stopped waiting, until release
@@ -67,7 +68,7 @@ func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 				_, err := r.v.Up(ctx, u, nil)
 				ended <- err
 			}()
-			must(t, p.Await(r.ctx(), rpc, 1))
+			kit.Must(t, p.Await(r.ctx(), rpc, 1))
 			stop()
 			if err := <-ended; structs.KindOf(err).Final() {
 				t.Errorf("a call with an unknown outcome has a final error: %v", err)
@@ -106,7 +107,7 @@ func killedDuringStage(t *testing.T) (r *fixture, p *csitest.Plugin, u *Use) {
 		_, err := r.v.Up(r.ctx(), u, nil)
 		ended <- err
 	}()
-	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	r.crash()
 	<-ended
 	r.boot()
@@ -154,7 +155,7 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 		return err == nil && conn.Registration.AllocID == "plug-2"
 	})
 	r.up(u)
-	must(t,
+	kit.Must(t,
 		r.v.store.putPublish(&publishRecord{
 			Namespace: "default",
 			VolumeID:  "data",
@@ -173,10 +174,10 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 func inVirtualTime(t *testing.T, test func(t *testing.T, m *Manager)) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(t.TempDir())
-		must(t, err)
-		defer func() { must(t, db.Close()) }()
+		kit.Must(t, err)
+		defer func() { kit.Must(t, db.Close()) }()
 		plugins := registry.New(db, hclog.NewNullLogger())
-		must(t, plugins.Register(&registry.Instance{
+		kit.Must(t, plugins.Register(&registry.Instance{
 			Kind:       structs.CSIKindController,
 			ID:         "ebs",
 			AllocID:    "plug",
@@ -253,14 +254,14 @@ func TestCall_IsLimitedFromItsRequest(t *testing.T) {
 		}()
 		synctest.Wait()
 		requested := time.Now()
-		must(t, m.Exclusive(t.Context(), attachCall, func(ctx context.Context) error {
+		kit.Must(t, m.Exclusive(t.Context(), attachCall, func(ctx context.Context) error {
 			until, _ := ctx.Deadline()
 			if got, want := until.Sub(requested), m.cfg.callLimit(); got != want {
 				t.Errorf("the call ends %s after its request, want %s", got, want)
 			}
 			return nil
 		}))
-		must(t, <-before)
+		kit.Must(t, <-before)
 	})
 }
 
@@ -281,7 +282,7 @@ func TestManager_CallAnsweredDuringStopDelaysNothing(t *testing.T) {
 		_, err := r.v.Up(ctx, u, nil)
 		ended <- err
 	}()
-	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	giveUp()
 	<-ended
 	m, end := r.m, r.end
@@ -352,8 +353,8 @@ func TestPresence_NamesTheMounts(t *testing.T) {
 		has.Mounts[1] != target || len(has.Held) != 2 {
 		t.Errorf("%+v, %v", has, err)
 	}
-	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
-	must(t, r.v.store.deleteStage(u.VolumeKey))
+	kit.Must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
+	kit.Must(t, r.v.store.deleteStage(u.VolumeKey))
 	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts) != 2 {
 		t.Errorf("without its records: %+v, %v", has, err)
 	}
@@ -364,14 +365,14 @@ func TestPresence_NamesTheMounts(t *testing.T) {
 func TestPresence_NamesAMountOnce(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
-	must(t, unix.Mount(r.dir, r.dir, "", unix.MS_BIND, ""))
+	kit.Must(t, unix.Mount(r.dir, r.dir, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(r.dir, unix.MNT_DETACH) })
-	must(t, unix.Mount("", r.dir, "", unix.MS_SHARED, ""))
-	must(t, mounts.MakeShared(r.root))
+	kit.Must(t, unix.Mount("", r.dir, "", unix.MS_SHARED, ""))
+	kit.Must(t, mounts.MakeShared(r.root))
 	u := use("data", "a1")
 	target := r.up(u)
 	table, err := mounts.Read()
-	must(t, err)
+	kit.Must(t, err)
 	if all := table.Below(r.root); len(all) != 4 {
 		t.Fatalf("the mount table has %q, want each of two mounts twice", all)
 	}
@@ -399,7 +400,7 @@ func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	ctx, stop := context.WithCancel(r.ctx())
 	answered := make(chan error, 1)
 	go func() { answered <- r.detach(ctx, u.VolumeKey, "a1", ended) }()
-	must(t, p.Await(r.ctx(), "NodeUnstageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeUnstageVolume", 1))
 	stop()
 	err := <-answered
 	if err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
@@ -423,10 +424,10 @@ func TestLateCalls_AheadOfTheClockEndAfterTheirTime(t *testing.T) {
 			Since:  time.Now().Add(30 * time.Hour).UnixNano(),
 			BootID: m.volumes.boot,
 		}
-		must(t, callTable.Put(m.cfg.DB, late.key(), late))
+		kit.Must(t, callTable.Put(m.cfg.DB, late.key(), late))
 		for _, want := range []int{1, 0} {
 			found, err := m.lateCalls("ebs", "ext-data")
-			must(t, err)
+			kit.Must(t, err)
 			if len(found) != want {
 				t.Errorf("%d calls may still be carried out, want %d", len(found), want)
 			}

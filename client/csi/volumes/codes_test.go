@@ -13,6 +13,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // outcome is the effect of a code with which a plugin answers a call for a volume.
@@ -96,7 +97,7 @@ func checkAnswer(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, 
 	u := use("v-"+code, "a1")
 	step := func() error { _, err := r.v.Up(r.ctx(), u, nil); return err }
 	if want == keeps || want == looks || want == parks {
-		must(t, step())
+		kit.Must(t, step())
 		step = func() error { return r.v.Down(r.ctx(), u.VolumeKey, u.AllocID) }
 	}
 	p.Forget()
@@ -116,7 +117,7 @@ func checkAnswer(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, 
 			t.Errorf("%s: got %v", want, err)
 		}
 	default:
-		must(t, err)
+		kit.Must(t, err)
 		if got := volumeCalls(p); !strings.Contains(got, made[want]) {
 			t.Errorf("%s: the calls are %s", want, got)
 		}
@@ -134,7 +135,7 @@ func checkAnswer(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, 
 	if want == keeps || want == parks {
 		calls = 2
 	}
-	must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
+	kit.Must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 	if n := p.Count(rpc); n != calls {
 		t.Errorf("%s: %d calls in the end", want, n)
 	}
@@ -171,7 +172,7 @@ func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 			p.Fail(rpc, csitest.Error(code, "out of order"),
 				csitest.Error(code, "out of order"))
 			_, err := r.v.Up(r.ctx(), u, nil)
-			must(t, err)
+			kit.Must(t, err)
 			_, err = r.v.Expand(r.ctx(), u)
 			for step, err := range map[string]error{"when it is mounted": reported, "on the servers' request": err} {
 				if csi.Code(err) != code ||
@@ -182,7 +183,7 @@ func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 			if n := p.Count(rpc); n != 2 {
 				t.Errorf("%d calls, want one per step", n)
 			}
-			must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
+			kit.Must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 		})
 	}
 	r.clean(p, "")

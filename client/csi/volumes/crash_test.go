@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/csi/csitest"
+	"berth/test/kit"
 )
 
 // The agent is killed at each point between record, act and mark: with the record written and the plugin not
@@ -54,8 +55,8 @@ func checkKilledDuring(t *testing.T, rpc string, acted, again, shared bool) {
 		_, err := r.v.Up(context.Background(), u, nil)
 		ended <- err
 	}()
-	must(t, p.Await(r.ctx(), rpc, n+1))
-	must(t, r.db.Close()) // from here on nothing that the agent does is remembered
+	kit.Must(t, p.Await(r.ctx(), rpc, n+1))
+	kit.Must(t, r.db.Close()) // from here on nothing that the agent does is remembered
 	if !acted {
 		p.Fail(rpc, csitest.Error("Internal", "killed"))
 	}
@@ -96,14 +97,14 @@ func TestCrash_AndTheAllocationIsGone(t *testing.T) {
 			_, err := r.v.Up(context.Background(), u, nil)
 			ended <- err
 		}()
-		must(t, p.Await(r.ctx(), rpc, 1))
-		must(t, r.db.Close())
+		kit.Must(t, p.Await(r.ctx(), rpc, 1))
+		kit.Must(t, r.db.Close())
 		release()
 		<-ended
 		r.crash()
 		r.boot()
 		_, err := r.v.Reconcile(r.ctx(), func(string) bool { return false })
-		must(t, err)
+		kit.Must(t, err)
 		r.clean(p, "ext-data")
 	}
 }

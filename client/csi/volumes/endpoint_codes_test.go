@@ -9,6 +9,7 @@ import (
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // kindsBut returns codes with other kinds for some.
@@ -144,7 +145,7 @@ func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 				r.plugin.Fail(c.rpc, csitest.Error(code, "out of order"))
 				err := c.call(r, id)
 				if kind == "" {
-					must(t, err) // see TestController_ExhaustedIsAnAnswer
+					kit.Must(t, err) // see TestController_ExhaustedIsAnAnswer
 					continue
 				}
 				said := `plugin "ebs": ` + c.rpc + ": " + code + ": out of order"
@@ -173,7 +174,7 @@ func (r *served) up(t *testing.T, id string) {
 		AccessMode:     writer[0].AccessMode,
 		AttachmentMode: writer[0].AttachmentMode,
 	}, nil)
-	must(t, err)
+	kit.Must(t, err)
 }
 
 // A request of the servers themselves repeats no call that the plugin has rejected for good. A request of an
@@ -192,7 +193,7 @@ func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARejectedCallAgain(t *testing.T) {
 	r.plugin.Script("NodeUnstageVolume", nil)
 	byOperator := &nodecalls.ClientCSINodeDetachRequest{VolumeID: "v", AllocID: "a", ByOperator: true}
 	_, err := call(r, nodecalls.ClientCSINodeDetach, byOperator)
-	must(t, err)
+	kit.Must(t, err)
 	if n := r.plugin.Count("NodeUnstageVolume"); n != 2 {
 		t.Errorf("%d calls", n)
 	}

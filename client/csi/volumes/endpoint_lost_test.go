@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // A list may end the controller. The servers would ask the next one after unavailable.
@@ -16,7 +17,7 @@ func TestList_OfAControllerThatEndsIsATimeout(t *testing.T) {
 		_, err := call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 		listed <- err
 	}()
-	must(t, r.plugin.Await(t.Context(), "ListVolumes", 1))
+	kit.Must(t, r.plugin.Await(t.Context(), "ListVolumes", 1))
 	r.plugin.Stop()
 	if err := <-listed; !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v", err)

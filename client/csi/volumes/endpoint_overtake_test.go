@@ -11,6 +11,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // abandonDetach detaches volume x from node n. Its caller goes away while the plugin works on the call. It
@@ -24,7 +25,7 @@ func abandonDetach(t *testing.T, r *served) error {
 			&nodecalls.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
 		ended <- err
 	}()
-	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
+	kit.Must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
 	gone()
 	return <-ended
 }
@@ -55,7 +56,7 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	}
 	close(gate)
 	_, err = call(r, nodecalls.ClientCSIControllerAttach, attach)
-	must(t, err)
+	kit.Must(t, err)
 }
 
 // A later agent rejects an attach that would overtake the detach of the former one. Unavailable would make
@@ -68,7 +69,7 @@ func TestDuty_C6_ARejectionToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 	_ = abandonDetach(t, r)
 	m, later := startManager(t, r.cfg)
 	_, err := m.Client(t.Context(), structs.CSIKindController, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	_, err = rpc.Call(t.Context(), later, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 		PluginID:       "ebs",
 		ExternalID:     "x",
@@ -100,7 +101,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v of kind %s: the next controller could be asked", err, structs.KindOf(err))
 	}
-	must(t, r.plugin.Restart())
+	kit.Must(t, r.plugin.Restart())
 	r.plugin.Hang("DeleteVolume")
 	ended := make(chan error, 1)
 	go func() {
@@ -115,7 +116,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 			}
 		}
 	}()
-	must(t, r.plugin.Await(t.Context(), "DeleteVolume", 1))
+	kit.Must(t, r.plugin.Await(t.Context(), "DeleteVolume", 1))
 	r.plugin.Stop()
 	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v of kind %s: the plugin had the call", err, structs.KindOf(err))

@@ -8,6 +8,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 func groupOf(volumes ...string) *nodecalls.ClientCSIGroupRequest {
@@ -31,7 +32,7 @@ func TestDuty_C1_C2_AGroupIsTheOnlyCallForEachOfItsVolumes(t *testing.T) {
 		_, err := call(r, nodecalls.ClientCSIGroupCreate, groupOf("y", "x"))
 		ended <- err
 	}()
-	must(t, r.plugin.Await(t.Context(), "CreateVolumeGroupSnapshot", 1))
+	kit.Must(t, r.plugin.Await(t.Context(), "CreateVolumeGroupSnapshot", 1))
 	for _, volume := range []string{"x", "y"} {
 		impatient, stop := context.WithCancel(t.Context())
 		second := make(chan error, 1)
@@ -42,8 +43,8 @@ func TestDuty_C1_C2_AGroupIsTheOnlyCallForEachOfItsVolumes(t *testing.T) {
 		}
 	}
 	release()
-	must(t, <-ended)
-	must(t, expand(t.Context(), "x"))
+	kit.Must(t, <-ended)
+	kit.Must(t, expand(t.Context(), "x"))
 }
 
 func TestGroup_IsTakenOnceAndDeleted(t *testing.T) {
@@ -51,9 +52,9 @@ func TestGroup_IsTakenOnceAndDeleted(t *testing.T) {
 	r.plugin.AddVolume("x", 1)
 	r.plugin.AddVolume("y", 1)
 	made, err := call(r, nodecalls.ClientCSIGroupCreate, groupOf("y", "x"))
-	must(t, err)
+	kit.Must(t, err)
 	again, err := call(r, nodecalls.ClientCSIGroupCreate, groupOf("y", "x"))
-	must(t, err)
+	kit.Must(t, err)
 	if made.Group.ID != again.Group.ID || len(r.plugin.Groups()) != 1 {
 		t.Errorf("made %+v and %+v", made.Group, again.Group)
 	}
@@ -63,7 +64,7 @@ func TestGroup_IsTakenOnceAndDeleted(t *testing.T) {
 		SnapshotIDs:       []string{made.Group.Of("x").ID, made.Group.Of("y").ID},
 		SourceExternalIDs: []string{"y", "x"},
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if left := r.plugin.Groups(); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}

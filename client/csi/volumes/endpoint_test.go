@@ -18,6 +18,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 type served struct {
@@ -32,10 +33,10 @@ type served struct {
 func newServed(t *testing.T, running ...string) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	db, err := store.Open(dir)
-	must(t, err)
+	kit.Must(t, err)
 	instances := registry.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
 	t.Cleanup(func() { _ = db.Close() })
@@ -61,7 +62,7 @@ func newServed(t *testing.T, running ...string) *served {
 		},
 	})
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		must(t, instances.Register(&registry.Instance{
+		kit.Must(t, instances.Register(&registry.Instance{
 			Kind:            kind,
 			ID:              "ebs",
 			AllocID:         "plug",
@@ -70,7 +71,7 @@ func newServed(t *testing.T, running ...string) *served {
 			PluginMountPath: "/local/csi",
 		}))
 		_, err := m.Client(context.Background(), kind, "ebs")
-		must(t, err)
+		kit.Must(t, err)
 	}
 	return &served{s, cfg, m, instances, p}
 }
@@ -115,14 +116,14 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 		Name:         "v",
 		Capabilities: writer,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	id := made.ExternalID
 	_, err = call(r, nodecalls.ClientCSIControllerValidate, &nodecalls.ClientCSIValidateRequest{
 		PluginID:     "ebs",
 		ExternalID:   id,
 		Capabilities: writer,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	_, err = call(r, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 		PluginID:       "ebs",
 		ExternalID:     id,
@@ -130,7 +131,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 		AccessMode:     writer[0].AccessMode,
 		AttachmentMode: writer[0].AttachmentMode,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if attached, _, _, _ := r.plugin.Volume(id); len(attached) != 1 {
 		t.Errorf("attached to %q", attached)
 	}
@@ -139,7 +140,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 		ExternalID:     id,
 		ExternalNodeID: "node-1",
 	})
-	must(t, err)
+	kit.Must(t, err)
 	grown, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 		PluginID:   "ebs",
 		ExternalID: id,
@@ -173,7 +174,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 		PluginID:   "ebs",
 		ExternalID: id,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if left := r.plugin.Volumes(); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -257,7 +258,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	must(t, r.plugin.Await(ctx, "ControllerExpandVolume", 1))
+	kit.Must(t, r.plugin.Await(ctx, "ControllerExpandVolume", 1))
 	impatient, stop := context.WithCancel(context.Background())
 	second := make(chan error, 1)
 	go func() {
@@ -269,7 +270,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 		PluginID:   "ebs",
 		ExternalID: "y",
 	})
-	must(t, err)
+	kit.Must(t, err)
 	stop()
 	if err := <-second; !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a wait that was cut short: %v", err)
@@ -280,7 +281,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 		}
 	}
 	release()
-	must(t, <-ended)
+	kit.Must(t, <-ended)
 }
 
 func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
@@ -296,7 +297,7 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 			AccessMode:     structs.CSIMultiNodeMultipleWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		}, nil)
-		must(t, err)
+		kit.Must(t, err)
 	}
 	detach := func(alloc string) error {
 		_, err := call(r, nodecalls.ClientCSINodeDetach, &nodecalls.ClientCSINodeDetachRequest{
@@ -308,8 +309,8 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 	if err := detach("alive"); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
-	must(t, detach("ended"))
-	must(t, detach("ended"))
+	kit.Must(t, detach("ended"))
+	kit.Must(t, detach("ended"))
 	if err := detach(""); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
@@ -349,7 +350,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 		ExternalID: "x",
 		Provider:   "test.csi.berth",
 	})
-	must(t, err)
+	kit.Must(t, err)
 }
 
 func TestController_ExhaustedIsAnAnswer(t *testing.T) {
@@ -362,13 +363,13 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 		Name:         "v",
 		Capabilities: writer,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	grown, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 		PluginID:   "ebs",
 		ExternalID: "x",
 		Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 1},
 	})
-	must(t, err)
+	kit.Must(t, err)
 	for _, text := range []string{made.Exhausted, grown.Exhausted} {
 		if !strings.Contains(text, "the pool is full") {
 			t.Errorf("answered %q", text)
@@ -388,7 +389,7 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	}
 	r.plugin.AddVolume("x", 1)
 	_, err := r.m.Volumes().Up(t.Context(), use, nil)
-	must(t, err)
+	kit.Must(t, err)
 	grown, err := call(r, nodecalls.ClientCSINodeExpand, &nodecalls.ClientCSINodeExpandRequest{
 		VolumeID:       "v",
 		AllocID:        "a",
@@ -398,11 +399,11 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 		AccessMode:     use.AccessMode,
 		AttachmentMode: use.AttachmentMode,
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if grown.Capacity != 8 {
 		t.Errorf("answered %+v", grown)
 	}
-	must(t, r.m.Volumes().Down(t.Context(), use.VolumeKey, "a"))
+	kit.Must(t, r.m.Volumes().Down(t.Context(), use.VolumeKey, "a"))
 }
 
 // The server disconnects while the plugin detaches: the attach that follows waits until the detach has ended.
@@ -418,7 +419,7 @@ func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 		AttachmentMode: structs.CSIFileSystem,
 	},
 		nil)
-	must(t, err)
+	kit.Must(t, err)
 	has, err := call(r, nodecalls.ClientCSINodeVolume, &nodecalls.ClientCSINodeVolumeRequest{VolumeID: "data"})
 	if err != nil || len(has.Held) != 2 || len(has.Mounts) != 0 {
 		t.Errorf("%+v, %v", has, err)
@@ -454,5 +455,5 @@ func TestController_RejectsACallOfAnEarlierEpoch(t *testing.T) {
 		Capabilities: writer,
 		NodeEpoch:    structs.NodeEpoch{Epoch: epochNow},
 	})
-	must(t, err)
+	kit.Must(t, err)
 }

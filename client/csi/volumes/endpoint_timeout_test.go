@@ -6,6 +6,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // requestWith calls an endpoint with a request that has a timeout.
@@ -33,7 +34,7 @@ func TestEndpoints_GiveThePluginTheTimeoutOfTheRequest(t *testing.T) {
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		}, nil)
-		must(t, err)
+		kit.Must(t, err)
 	}
 	capability := writer[0]
 	for _, c := range []struct {

@@ -12,6 +12,7 @@ import (
 	"berth/client/csi/mounts"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // nodeCallOrder are the node's calls, in their order.
@@ -48,7 +49,7 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 			var grown []int64
 			u.ExpandBytes = 4 << 20
 			u.Expanded = func(_ context.Context, n int64, err error) {
-				must(t, err)
+				kit.Must(t, err)
 				grown = append(grown, n)
 			}
 			r.up(u)
@@ -150,7 +151,7 @@ func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 				_, err := r.v.Up(ctx, u, nil)
 				ended <- err
 			}()
-			must(t, p.Await(r.ctx(), "NodeExpandVolume", 1))
+			kit.Must(t, p.Await(r.ctx(), "NodeExpandVolume", 1))
 			kill()
 			<-ended
 			r.crash()
@@ -182,7 +183,7 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	release := p.Hang("NodeUnpublishVolume")
 	ended := make(chan error, 1)
 	go func() { ended <- r.v.Down(r.ctx(), u.VolumeKey, "a1") }()
-	must(t, p.Await(r.ctx(), "NodeUnpublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeUnpublishVolume", 1))
 	u.ExpandBytes = 4 << 20
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
@@ -191,7 +192,7 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 		t.Errorf("two calls in flight for one volume: %v", err)
 	}
 	release()
-	must(t, <-ended)
+	kit.Must(t, <-ended)
 }
 
 // The record keeps whether the file system was writable when it was published. One that was mounted read-only
@@ -200,14 +201,14 @@ func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	dir := filepath.Join(p.Dir(), "ext-data")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
+	kit.Must(t, os.Mkdir(dir, 0o700))
+	kit.Must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	for _, c := range []struct {
 		flags uintptr
 		want  bool
 	}{{0, true}, {unix.MS_RDONLY, false}} {
-		must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.flags, ""))
+		kit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.flags, ""))
 		m, err := r.v.Up(r.ctx(), use("data", "a1"), nil)
 		again, there, err2 := r.v.Published(use("data", "a1").VolumeKey, "a1")
 		if err != nil || err2 != nil || !there ||

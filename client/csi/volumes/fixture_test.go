@@ -44,9 +44,9 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
-	must(t, err)
+	kit.Must(t, err)
 	dir, err = mounts.Resolve(dir)
-	must(t, err)
+	kit.Must(t, err)
 	r := &fixture{t: t, dir: dir, root: filepath.Join(dir, "v")}
 	r.cfg = Config{
 		Root:                r.root,
@@ -82,7 +82,7 @@ func (r *fixture) boot() {
 	r.t.Helper()
 	var err error
 	r.db, err = store.Open(r.dir)
-	must(r.t, err)
+	kit.Must(r.t, err)
 	r.registry = registry.New(r.db, hclog.NewNullLogger())
 	cfg := r.cfg
 	cfg.DB, cfg.Registry = r.db, r.registry
@@ -131,7 +131,7 @@ func (r *fixture) register(id, allocID string, p *csitest.Plugin, cfg csitest.Co
 		structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node,
 	} {
 		if on {
-			must(r.t, r.registry.Register(&registry.Instance{
+			kit.Must(r.t, r.registry.Register(&registry.Instance{
 				Kind:            kind,
 				ID:              id,
 				AllocID:         allocID,
@@ -162,14 +162,14 @@ func (r *fixture) ctx() context.Context {
 func (r *fixture) up(u *Use) string {
 	r.t.Helper()
 	m, err := r.v.Up(r.ctx(), u, nil)
-	must(r.t, err)
+	kit.Must(r.t, err)
 	return m.HostPath
 }
 
 // down releases the volume completely, as the hook does.
 func (r *fixture) down(u *Use) {
 	r.t.Helper()
-	must(r.t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
+	kit.Must(r.t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 }
 
 // clean checks that nothing is left: no record, no mount, no directory, nothing at the plugin.
@@ -183,7 +183,7 @@ func (r *fixture) clean(p *csitest.Plugin, volume string) {
 		r.t.Errorf("stage records are left: %+v, %v", all, err)
 	}
 	table, err := mounts.Read()
-	must(r.t, err)
+	kit.Must(r.t, err)
 	if left := table.Below(r.root); len(left) > 0 {
 		r.t.Errorf("mounts are left: %q", left)
 	}
@@ -201,7 +201,7 @@ func (r *fixture) clean(p *csitest.Plugin, volume string) {
 func (r *fixture) consistent() {
 	r.t.Helper()
 	faults, err := faultsOf(r.v)
-	must(r.t, err)
+	kit.Must(r.t, err)
 	for _, f := range faults {
 		r.t.Error("check: " + f)
 	}
@@ -210,7 +210,7 @@ func (r *fixture) consistent() {
 func (r *fixture) mounted(path string) bool {
 	r.t.Helper()
 	table, err := mounts.Read()
-	must(r.t, err)
+	kit.Must(r.t, err)
 	return table.Mounted(path)
 }
 
@@ -238,13 +238,6 @@ func shortCalls(p *csitest.Plugin) string {
 			strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
 	}
 	return strings.Join(names, " ")
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 var nodeOnly = csitest.Config{Node: true, Mounts: true}

@@ -10,6 +10,7 @@ import (
 	"berth/csi/csitest"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // A claim that waited long for its plugin is verified once more right before the plugin call, because an
@@ -98,7 +99,7 @@ func TestUp_PausesAfterAFailureOfThePluginAlsoAtTheEndOfACut(t *testing.T) {
 		failed = time.Now()
 		back.Announce()
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if took := time.Since(failed); failed.IsZero() || took < pause/2 {
 		t.Errorf("the plugin was called again after %s, want about %s", took, pause)
 	}
@@ -142,7 +143,7 @@ func TestUp_MountsAgainAtOnceForAnOperator(t *testing.T) {
 			retry("a1")
 		}
 	})
-	must(t, err)
+	kit.Must(t, err)
 	if failures != 3 {
 		t.Errorf("%d failures, want 3", failures)
 	}

@@ -6,13 +6,14 @@ import (
 
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // listed is the inventory: for each list, allocation and the plugin's ID of the node.
 func (r *fixture) listed() (held, left string) {
 	r.t.Helper()
 	i, err := r.v.Inventory()
-	must(r.t, err)
+	kit.Must(r.t, err)
 	for _, h := range i.Held {
 		held += h.AllocID + "@" + h.ExternalNodeID + " "
 	}
@@ -35,14 +36,14 @@ func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.ExternalNodeID = "i-1"
-	must(t, r.v.Claim(u.VolumeKey, "a1"))
+	kit.Must(t, r.v.Claim(u.VolumeKey, "a1"))
 	r.wantListed("claimed", "", "a1@ ")
 	r.up(u)
 	r.wantListed("published", "a1@i-1 ", "")
-	must(t, r.v.Down(r.ctx(), u.VolumeKey, "a1"))
+	kit.Must(t, r.v.Down(r.ctx(), u.VolumeKey, "a1"))
 	r.wantListed("released", "", "a1@i-1 ")
 	i, err := r.v.Inventory()
-	must(t, err)
+	kit.Must(t, err)
 	want := structs.CSIHeldClaim{
 		CSIClaimKey: structs.CSIClaimKey{
 			Namespace: u.Namespace, VolumeID: "data", AllocID: "a1",
@@ -57,7 +58,7 @@ func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	if i.Left[0] != want {
 		t.Errorf("%+v, want %+v", i.Left[0], want)
 	}
-	must(t, r.v.Forget(u.VolumeKey, "a1"))
+	kit.Must(t, r.v.Forget(u.VolumeKey, "a1"))
 	r.wantListed("released", "", "")
 	r.clean(p, "ext-data")
 }
@@ -67,12 +68,12 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u, waits := use("data", "a1"), use("data", "a2")
-	must(t, r.v.Claim(waits.VolumeKey, "a2"))
+	kit.Must(t, r.v.Claim(waits.VolumeKey, "a2"))
 	p.FailAlways("NodePublishVolume", csitest.Error("Internal", "no"))
 	if _, err := r.v.Up(r.ctx(), u, nil); err == nil {
 		t.Fatal("it is published")
 	}
-	must(t,
+	kit.Must(t,
 		r.v.store.putPublish(&publishRecord{
 			Namespace:  u.Namespace,
 			VolumeID:   u.ID,
@@ -83,9 +84,9 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 			State:      claimed,
 		}))
 	r.wantListed("staged", "a1@ ", "a2@ ")
-	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
+	kit.Must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	r.wantListed("staged, without a record of its user", "@ ", "a2@ ")
-	must(t, r.detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
+	kit.Must(t, r.detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
 		return false
 	}))
 	r.wantListed("released", "", "")

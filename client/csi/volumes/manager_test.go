@@ -16,6 +16,7 @@ import (
 	"berth/csi/csitest"
 	"berth/internal/keylock"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 var both = csitest.Config{
@@ -142,10 +143,10 @@ func TestDuty_E8_AnUnhealthyPluginHasAReasonAndKeepsItsFacts(t *testing.T) {
 func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
 	r := newFixture(t)
 	p, err := csitest.New(both)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.register("ebs", "plug", p, both)
 	waitFor(t, r, func() bool {
 		return r.instance(structs.CSIKindNode, "ebs") != nil
@@ -166,7 +167,7 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true})
 	<-r.m.Changes()
 	before := r.instance(structs.CSIKindNode, "ebs")
-	must(t, p.Await(r.ctx(), "Probe", 10))
+	kit.Must(t, p.Await(r.ctx(), "Probe", 10))
 	select {
 	case <-r.m.Changes():
 		t.Error("got a notification without a change")
@@ -175,7 +176,7 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	if after := r.instance(structs.CSIKindNode, "ebs"); after.UpdateTime != before.UpdateTime {
 		t.Error("UpdateTime moved")
 	}
-	must(t, r.registry.Deregister(registry.Key{
+	kit.Must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "plug"))
@@ -211,18 +212,18 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 		}
 	})
 	p, err := csitest.New(csitest.Config{Node: true, NodeID: "new"})
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
 	release := p.Hang("NodeGetInfo")
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.register("ebs", "new", p, csitest.Config{Node: true})
-	must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
 	if c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "old" {
 		t.Errorf("before the first fingerprint of the newer instance: got %+v, %v", c, err)
 	}
 	release()
 	r.serving(structs.CSIKindNode, "ebs", "new")
-	must(t, r.registry.Deregister(registry.Key{
+	kit.Must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "new"))
@@ -241,8 +242,8 @@ func TestManager_IgnoresAnOlderAllocationsEnd(t *testing.T) {
 	r.serving(structs.CSIKindNode, "ebs", "new")
 	n := p.Count("NodeGetInfo")
 	k := registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
-	must(t, r.registry.Deregister(k, "old"))
-	must(t, r.registry.Deregister(k, "stranger"))
+	kit.Must(t, r.registry.Deregister(k, "old"))
+	kit.Must(t, r.registry.Deregister(k, "stranger"))
 	if c, err := r.m.Healthy(structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "new" ||
 		p.Count("NodeGetInfo") != n {
 		t.Errorf("%+v, %v", c, err)
@@ -254,12 +255,12 @@ func TestManager_AnUnhealthyInstanceDoesNotTakeOver(t *testing.T) {
 	r.plugin("ebs", "old", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "old")
 	p, err := csitest.New(csitest.Config{Node: true})
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
 	p.FailAlways("Probe", csitest.Error("Internal", "sick"))
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.register("ebs", "new", p, csitest.Config{Node: true})
-	must(t, p.Await(r.ctx(), "Probe", 3))
+	kit.Must(t, p.Await(r.ctx(), "Probe", 3))
 	r.serving(structs.CSIKindNode, "ebs", "old")
 	p.Script("Probe", nil)
 	r.serving(structs.CSIKindNode, "ebs", "new")
@@ -268,12 +269,12 @@ func TestManager_AnUnhealthyInstanceDoesNotTakeOver(t *testing.T) {
 func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 	r := newFixture(t)
 	hung, err := csitest.New(nodeOnly)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(hung.Close)
 	hung.Hang("Probe")
-	must(t, hung.Restart())
+	kit.Must(t, hung.Restart())
 	r.register("stuck", "s", hung, nodeOnly)
-	must(t, hung.Await(r.ctx(), "Probe", 1))
+	kit.Must(t, hung.Await(r.ctx(), "Probe", 1))
 	waiting, cancel := context.WithCancel(context.Background())
 	defer cancel() // also where the test is skipped for lack of root
 	ended := make(chan error, 1)
@@ -288,7 +289,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 	r.register("ebs", "plug-2", p, nodeOnly)
 	r.serving(structs.CSIKindNode, "ebs", "plug-2")
 	r.down(u)
-	must(t, r.registry.Deregister(registry.Key{
+	kit.Must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "plug"))
@@ -301,7 +302,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// And it can be taken away while it hangs.
-	must(t, r.registry.Deregister(registry.Key{
+	kit.Must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "stuck",
 	}, "s"))
@@ -322,7 +323,7 @@ func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
 		_, err := r.v.Up(ctx, use("stuck", "a1"), nil)
 		ended <- err
 	}()
-	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	other := use("nostage", "a2")
 	other.PluginID = "nfs"
 	q := r.plugin("nfs", "plug-n", csitest.Config{
@@ -346,7 +347,7 @@ func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
 
 func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
 	r := newFixture(t)
-	must(t, r.m.WaitFirst(r.ctx())) // nothing was restored
+	kit.Must(t, r.m.WaitFirst(r.ctx())) // nothing was restored
 	p := r.plugin("ebs", "plug", both)
 	dead := r.plugin("dead", "x", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "plug")
@@ -365,7 +366,7 @@ func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
 		t.Errorf("got %v, want a wait for ebs (node) alone", err)
 	}
 	release()
-	must(t, r.m.WaitFirst(r.ctx()))
+	kit.Must(t, r.m.WaitFirst(r.ctx()))
 	if i := r.instance(structs.CSIKindNode, "ebs"); i == nil || !i.Healthy {
 		t.Errorf("the first fingerprint is not there: %+v", i)
 	}
@@ -381,7 +382,7 @@ func TestManager_WaitsForEveryInstance(t *testing.T) {
 		plugins = append(plugins, p)
 	}
 	for _, p := range plugins {
-		must(t, p.Await(r.ctx(), "Probe", 1))
+		kit.Must(t, p.Await(r.ctx(), "Probe", 1))
 	}
 	begin := time.Now()
 	r.crash() // returns when Run has
@@ -393,7 +394,7 @@ func TestManager_WaitsForEveryInstance(t *testing.T) {
 func TestAcquire_NamesTheHolder(t *testing.T) {
 	var l keylock.Map
 	release, err := acquireLock(context.Background(), &l, "v", "staging it")
-	must(t, err)
+	kit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = acquireLock(ctx, &l, "v", "growing it")
@@ -404,7 +405,7 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 	}
 	release()
 	release, err = acquireLock(ctx, &l, "v", "growing it")
-	must(t, err)
+	kit.Must(t, err)
 	release()
 }
 
@@ -460,12 +461,12 @@ func TestManager_RunEndsAfterItsInstances(t *testing.T) {
 	}
 	r.boot()
 	p, err := csitest.New(nodeOnly)
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(p.Close)
 	p.Hang("Probe")
-	must(t, p.Restart())
+	kit.Must(t, p.Restart())
 	r.register("ebs", "plug", p, nodeOnly)
-	must(t, p.Await(r.ctx(), "Probe", 1))
+	kit.Must(t, p.Await(r.ctx(), "Probe", 1))
 	go func() { r.crash(); close(runEnded) }()
 	<-entered
 	<-runEnded

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // Only a mode that says so lets a volume be published for two allocations of a node, which is staged once.
@@ -35,9 +36,9 @@ func TestDuty_K18_SeveralPublishesOnlyForModesThatAllowThem(t *testing.T) {
 			}
 
 			conn, err := r.v.m.Client(r.ctx(), structs.CSIKindNode, second.PluginID)
-			must(t, err)
+			kit.Must(t, err)
 			w, err := r.v.loadForUp(r.ctx(), conn, second)
-			must(t, err)
+			kit.Must(t, err)
 			err = w.checkUse(second)
 			if err == nil || !strings.Contains(err.Error(), "allows one user") {
 				t.Errorf("got %v", err)

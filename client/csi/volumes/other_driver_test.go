@@ -7,6 +7,7 @@ import (
 	"berth/client/csi/registry"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // nodeCalls counts the calls for volumes.
@@ -42,7 +43,7 @@ func TestDuty_B10_VolumesAreNotTakenDownByAnotherDriver(t *testing.T) {
 	u := use("v", "a1")
 	r.up(u)
 	key := registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
-	must(t, r.registry.Deregister(key, "first"))
+	kit.Must(t, r.registry.Deregister(key, "first"))
 	first.Stop()
 	second := r.plugin("ebs", "second", csitest.Config{
 		Name:   "b.csi",
@@ -50,15 +51,15 @@ func TestDuty_B10_VolumesAreNotTakenDownByAnotherDriver(t *testing.T) {
 		Mounts: true,
 	})
 	_, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
-	must(t, err)
+	kit.Must(t, err)
 	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); !errors.Is(err, ErrOtherDriver) {
 		t.Errorf("got %v", err)
 	}
 	if n := nodeCalls(second); n != 0 {
 		t.Errorf("%d calls to the other driver", n)
 	}
-	must(t, r.registry.Deregister(key, "second"))
-	must(t, first.Restart())
+	kit.Must(t, r.registry.Deregister(key, "second"))
+	kit.Must(t, first.Restart())
 	r.register("ebs", "first", first, a)
 	r.down(u)
 	r.clean(first, u.ExternalID)

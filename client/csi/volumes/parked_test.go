@@ -12,6 +12,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 var nodeHalf = registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
@@ -24,7 +25,7 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 	},
 	"its process is restarted": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		before := r.conn().Client
-		must(r.t, r.registry.Deregister(nodeHalf, "plug"))
+		kit.Must(r.t, r.registry.Deregister(nodeHalf, "plug"))
 		r.register("ebs", "plug", p, nodeOnly)
 		waitFor(r.t, r, func() bool {
 			c, err := r.m.Healthy(structs.CSIKindNode, "ebs")
@@ -34,7 +35,7 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 	"another process behind its socket": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		before := r.conn()
 		connections := before.Connections()
-		must(r.t, p.Restart())
+		kit.Must(r.t, p.Restart())
 		for ctx := r.ctx(); before.Connections() == connections && ctx.Err() == nil; {
 			r.fingerprint()
 		}
@@ -60,7 +61,7 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 func (r *fixture) conn() *Conn {
 	r.t.Helper()
 	c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
-	must(r.t, err)
+	kit.Must(r.t, err)
 	return c
 }
 
@@ -158,7 +159,7 @@ func TestDuty_C9_C13_ALateRejectionParksTheCall(t *testing.T) {
 	ctx, giveUp := context.WithCancel(r.ctx())
 	down := make(chan error, 1)
 	go func() { down <- r.v.Down(ctx, u.VolumeKey, u.AllocID) }()
-	must(t, p.Await(r.ctx(), "NodeUnpublishVolume", 1))
+	kit.Must(t, p.Await(r.ctx(), "NodeUnpublishVolume", 1))
 	giveUp()
 	if err := <-down; !structs.IsKind(err, structs.KindTimeout) {
 		t.Fatalf("got %v", err)

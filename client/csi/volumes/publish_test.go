@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // The transaction that drops the record of the call marks the volume published, unless it has to grow first.
@@ -14,20 +15,20 @@ func TestPublish_IsMarkedWithTheEndOfItsCall(t *testing.T) {
 		u := use("data", "a1")
 		u.ExpandBytes = expand
 		conn, err := r.v.m.Client(r.ctx(), structs.CSIKindNode, u.PluginID)
-		must(t, err)
+		kit.Must(t, err)
 		w, err := r.v.loadForUp(r.ctx(), conn, u)
-		must(t, err)
-		must(t, w.recordUse(u))
-		must(t, w.stageVolume(u))
+		kit.Must(t, err)
+		kit.Must(t, w.recordUse(u))
+		kit.Must(t, w.stageVolume(u))
 		w.publish.State = publishing
 		w.writeLater(publishChange(w.publish))
-		must(t, w.callPublish(u))
+		kit.Must(t, w.callPublish(u))
 		p, err := r.v.store.getPublish(u.VolumeKey, u.AllocID)
-		must(t, err)
+		kit.Must(t, err)
 		if p.State != want {
 			t.Errorf("growing by %d bytes, without a flush: got the state %q, want %q", expand, p.State, want)
 		}
-		must(t, w.publishVolume(u))
+		kit.Must(t, w.publishVolume(u))
 		r.down(u)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/csi/csitest"
+	"berth/test/kit"
 )
 
 // Three allocations do a random walk over two volumes, with plugins that fail in every way and agents that
@@ -42,7 +43,7 @@ func randomWalk(t *testing.T, rnd *rand.Rand) {
 		case 3, 4, 5:
 			delete(up, name) // with any outcome, the allocation does not use it any more
 			if r.v.Down(r.ctx(), u.VolumeKey, u.AllocID) == nil {
-				must(t, r.v.Forget(u.VolumeKey, u.AllocID))
+				kit.Must(t, r.v.Forget(u.VolumeKey, u.AllocID))
 			}
 		case 6:
 			p.Fail(rpcNames[rnd.IntN(4)],
@@ -51,7 +52,7 @@ func randomWalk(t *testing.T, rnd *rand.Rand) {
 			r.crash()
 			r.boot()
 			_, err := r.v.Reconcile(r.ctx(), func(string) bool { return true })
-			must(t, err)
+			kit.Must(t, err)
 		}
 		for name, target := range up {
 			if !r.mounted(target) {
@@ -64,7 +65,7 @@ func randomWalk(t *testing.T, rnd *rand.Rand) {
 		p.Fail(rpc)
 	}
 	for _, name := range names {
-		must(t, r.v.downAndForget(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
+		kit.Must(t, r.v.downAndForget(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
 	}
 	r.clean(p, "ext-data")
 	_, staged, published, _ := p.Volume("ext-logs")

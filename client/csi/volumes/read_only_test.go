@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // A file system that turned read-only stays mounted while one allocation on the node uses it. No other
@@ -17,11 +18,11 @@ func TestUp_RejectsWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	dir := filepath.Join(p.Dir(), "ext-data")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
+	kit.Must(t, os.Mkdir(dir, 0o700))
+	kit.Must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	remount := func(flags uintptr) {
-		must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|flags, ""))
+		kit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|flags, ""))
 	}
 	first, second := use("data", "a1"), use("data", "a2")
 	r.up(first)
@@ -35,11 +36,11 @@ func TestUp_RejectsWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	if n := p.Count("NodePublishVolume"); n != 1 {
 		t.Errorf("it was published %d times", n)
 	}
-	must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
+	kit.Must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
 	if turned, err := r.v.TurnedReadOnly(second.VolumeKey, "a2"); !turned || err != nil {
 		t.Errorf("TurnedReadOnly: got %v, %v", turned, err)
 	}
-	must(t, r.v.Forget(second.VolumeKey, "a2"))
+	kit.Must(t, r.v.Forget(second.VolumeKey, "a2"))
 	reader := use("data", "a3")
 	reader.ReadOnly = true
 	r.up(reader)
@@ -50,8 +51,8 @@ func TestUp_RejectsWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 		!strings.Contains(err.Error(), "allocation a3") {
 		t.Errorf("a writer beside a reader of a file system that turned read-only: %v", err)
 	}
-	must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
-	must(t, r.v.Forget(second.VolumeKey, "a2"))
+	kit.Must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
+	kit.Must(t, r.v.Forget(second.VolumeKey, "a2"))
 	r.down(reader)
 
 	remount(0) // replaces the effect of a new mount

@@ -71,12 +71,12 @@ func TestDuty_K30_APluginsWordIsHeldAgainstTheMountTable(t *testing.T) {
 	u := use("data", "a1")
 	target := r.up(u)
 	// A plugin that is not idempotent has mounted more than once: it is called until no mount is left.
-	must(t, unix.Mount(target, target, "", unix.MS_BIND, ""))
+	kit.Must(t, unix.Mount(target, target, "", unix.MS_BIND, ""))
 	p.Script("NodeUnpublishVolume", func(_ context.Context, _ any) (any, error) {
 		_ = unix.Unmount(target, 0)
 		return nil, csitest.Error("NotFound", "one less")
 	})
-	must(t, r.v.Down(r.ctx(), u.VolumeKey, u.AllocID))
+	kit.Must(t, r.v.Down(r.ctx(), u.VolumeKey, u.AllocID))
 	if n := p.Count("NodeUnpublishVolume"); n < 2 {
 		t.Errorf("asked %d times", n)
 	}
@@ -153,7 +153,7 @@ func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 	u := use("disk", "a1")
 	u.AttachmentMode, u.MountOptions = structs.CSIBlockDevice, nil
 	m, err := r.v.Up(r.ctx(), u, nil)
-	must(t, err)
+	kit.Must(t, err)
 	fi, err := os.Lstat(m.HostPath)
 	if !m.Device || err != nil || fi.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%+v: %v, %v", m, fi, err)
@@ -174,7 +174,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 		_, err := r.v.Up(r.ctx(), b, nil)
 		done <- err
 	}()
-	must(t, p.Await(r.ctx(), "NodePublishVolume", 2))
+	kit.Must(t, p.Await(r.ctx(), "NodePublishVolume", 2))
 	ctx, cancel := context.WithCancel(context.Background())
 	waiting := make(chan error, 1)
 	go func() {
@@ -190,7 +190,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 		t.Error("two calls in flight for one volume")
 	}
 	release()
-	must(t, <-done)
+	kit.Must(t, <-done)
 	r.down(a)
 	r.down(b)
 	r.clean(p, "ext-data")
@@ -211,7 +211,7 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 		t.Errorf("Detach of a running allocation's volume: got %v, want conflict", err)
 	}
 	for range 2 {
-		must(t, r.detach(r.ctx(), a.VolumeKey, "a1", running))
+		kit.Must(t, r.detach(r.ctx(), a.VolumeKey, "a1", running))
 	}
 	if err := r.detach(r.ctx(), a.VolumeKey, "", running); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("Detach while an allocation uses the volume: got %v, want conflict", err)
@@ -220,10 +220,10 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	if len(got) != 1 || got[0] != "b2" || p.Count("NodeUnstageVolume") != 0 {
 		t.Errorf("users %q", got)
 	}
-	must(t, r.detach(r.ctx(), a.VolumeKey, "", func(string) bool {
+	kit.Must(t, r.detach(r.ctx(), a.VolumeKey, "", func(string) bool {
 		return false
 	}))
-	must(t, r.detach(r.ctx(), VolumeKey{"default", "never"}, "", running))
+	kit.Must(t, r.detach(r.ctx(), VolumeKey{"default", "never"}, "", running))
 	r.clean(p, "ext-data")
 }
 
@@ -232,8 +232,8 @@ func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
-	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
-	must(t, r.v.store.deleteStage(u.VolumeKey))
+	kit.Must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
+	kit.Must(t, r.v.store.deleteStage(u.VolumeKey))
 	err := r.detach(r.ctx(), u.VolumeKey, "a1", func(string) bool {
 		return false
 	})
@@ -252,11 +252,11 @@ func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 	r.up(known)
 	r.up(orphan)
 	r.up(claim)
-	must(t, r.v.Claim(VolumeKey{"default", "claimed"}, "gone"))
+	kit.Must(t, r.v.Claim(VolumeKey{"default", "claimed"}, "gone"))
 	r.crash()
 	r.boot()
 	rep, err := r.v.Reconcile(r.ctx(), func(id string) bool { return id == "a1" })
-	must(t, err)
+	kit.Must(t, err)
 	if rep.Recognised != 1 || len(rep.Orphans) != 3 {
 		t.Errorf("report %+v", rep)
 	}
@@ -273,7 +273,7 @@ func TestUp_RejectsAPathThatIsTooLong(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	i := *r.registry.Serving()[0]
 	i.PluginMountPath = "/" + strings.Repeat("x", 110)
-	must(t, r.registry.Register(&i))
+	kit.Must(t, r.registry.Register(&i))
 	u := use("data", "a1")
 	waitFor(t, r, func() bool {
 		c, err := r.m.Healthy(structs.CSIKindNode, "ebs")
@@ -289,14 +289,14 @@ func TestUp_IgnoresAWaitingAllocation(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "b2")
 	a.AccessMode, b.AccessMode = structs.CSISingleNodeWriter, structs.CSISingleNodeWriter
-	must(t, r.v.Claim(b.VolumeKey, "b2"))
+	kit.Must(t, r.v.Claim(b.VolumeKey, "b2"))
 	r.up(a)
-	must(t, r.v.Down(r.ctx(), a.VolumeKey, "a1"))
+	kit.Must(t, r.v.Down(r.ctx(), a.VolumeKey, "a1"))
 	// else it would be detached while it is staged
 	if _, staged, _, _ := p.Volume("ext-data"); len(staged) != 0 {
 		t.Error("the volume stays staged for an allocation that only claims it")
 	}
-	must(t, r.v.Forget(a.VolumeKey, "a1"))
+	kit.Must(t, r.v.Forget(a.VolumeKey, "a1"))
 	r.up(b)
 	r.down(b)
 	r.clean(p, "ext-data")
@@ -349,12 +349,12 @@ func TestVolumes_ADeadFileSystemBlocksNothing(t *testing.T) {
 	r.crash()
 	r.boot()
 	_, err := r.v.Reconcile(r.ctx(), func(string) bool { return true })
-	must(t, err)
+	kit.Must(t, err)
 	r.consistent()
 	s, err := r.v.store.getStage(u.VolumeKey) // as if it had been interrupted while it was staged
-	must(t, err)
+	kit.Must(t, err)
 	s.State = staging
-	must(t, r.v.store.putStage(s))
+	kit.Must(t, r.v.store.putStage(s))
 	r.up(u)
 	r.down(u)
 }
@@ -368,8 +368,8 @@ func deadFUSE(t *testing.T, path string) {
 		errors.Is(err, unix.ENXIO) {
 		kit.SkipLacking(t, "this machine gives no FUSE: "+err.Error())
 	}
-	must(t, err)
+	kit.Must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	must(t,
+	kit.Must(t,
 		unix.Mount("dead", path, "fuse.dead", 0, "fd="+strconv.Itoa(fd)+",rootmode=40000,user_id=0,group_id=0"))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/csi/csitest"
+	"berth/test/kit"
 )
 
 // leftOf returns the longest time that a call of an RPC had, since the last Forget.
@@ -60,7 +61,7 @@ func TestCalls_EndWithTheTimeoutOfTheirUse(t *testing.T) {
 			r.boot()
 			ended := func(string) bool { return false }
 			d := Detachment{VolumeKey: u.VolumeKey, AllocID: u.AllocID, Running: ended, Timeout: c.detach}
-			must(t, r.v.Detach(r.ctx(), d))
+			kit.Must(t, r.v.Detach(r.ctx(), d))
 			for _, rpc := range down {
 				if left := leftOf(t, p, rpc); left > c.mostDown || left < c.mostDown/2 {
 					t.Errorf("%s had %s, want %s", rpc, left, c.mostDown)

@@ -13,6 +13,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestVolumes_StagePublishAndUndo(t *testing.T) {
@@ -20,7 +21,7 @@ func TestVolumes_StagePublishAndUndo(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
-	must(t, os.WriteFile(filepath.Join(target, "f"), []byte("hello"), 0o600))
+	kit.Must(t, os.WriteFile(filepath.Join(target, "f"), []byte("hello"), 0o600))
 	if got, err := os.ReadFile(filepath.Join(p.Dir(), "ext-data", "f")); err != nil || string(got) != "hello" {
 		t.Errorf("the volume holds %q, %v", got, err)
 	}
@@ -69,7 +70,7 @@ func TestDuty_H21_ReaderOnlyModesArePublishedReadOnly(t *testing.T) {
 	u := use("data", "a1")
 	u.AccessMode = structs.CSIMultiNodeReader
 	m, err := r.v.Up(r.ctx(), u, nil)
-	must(t, err)
+	kit.Must(t, err)
 	if !m.ReadOnly || p.Calls("NodePublishVolume")[0].Get("readonly") != "true" {
 		t.Error("a reader got a writable mount")
 	}
@@ -167,7 +168,7 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 	r.crash()
 	r.boot()
 	rep, err := r.v.Reconcile(r.ctx(), func(string) bool { return true })
-	must(t, err)
+	kit.Must(t, err)
 	if rep.Recognised != 2 ||
 		len(rep.Missing)+len(rep.HalfDone)+len(rep.Orphans) != 0 {
 		t.Errorf("reconciled %+v", rep)
@@ -216,7 +217,7 @@ func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 		r.crash()
 		r.boot()
 		lose()
-		must(t, r.registry.Retain(func(string) bool { return false })) // its process has ended too
+		kit.Must(t, r.registry.Retain(func(string) bool { return false })) // its process has ended too
 		p := r.plugin("ebs", "after "+name, nodeOnly)
 		if _, ok, err := r.v.Published(u.VolumeKey, u.AllocID); ok || err != nil {
 			t.Errorf("%s: taken for published: %v, %v", name, ok, err)
@@ -268,7 +269,7 @@ func TestDuty_K18_ASingleNodeVolumeWaitsForItsLastUserHere(t *testing.T) {
 		t.Error("published twice")
 	}
 	r.down(a)
-	must(t, <-done)
+	kit.Must(t, <-done)
 	r.down(b)
 	r.clean(p, "ext-data")
 }
@@ -285,7 +286,7 @@ func TestDuty_C5_C11_C15_NotFinalErrorsAreTriedAgainWithTheSameArguments(t *test
 	var reasons []string
 	u := use("data", "a1")
 	_, err := r.v.Up(r.ctx(), u, func(s string) { reasons = append(reasons, s) })
-	must(t, err)
+	kit.Must(t, err)
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		calls := p.Calls(rpc)
 		if len(calls) != 6 {
@@ -375,17 +376,17 @@ func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 		Since:  time.Now().UnixNano(),
 		BootID: r.v.boot,
 	}
-	must(t, callTable.Put(r.db, late.key(), late))
+	kit.Must(t, callTable.Put(r.db, late.key(), late))
 	_, _, err := r.v.tryUp(r.ctx(), u)
 	if !errors.Is(err, ErrUnanswered) {
 		t.Fatalf("the publish was not rejected: %v", err)
 	}
 	s, err := r.v.store.getStage(u.VolumeKey)
-	must(t, err)
+	kit.Must(t, err)
 	if s == nil || s.State != staged || s.BootID != r.v.boot {
 		t.Errorf("got the record %+v, want it staged", s)
 	}
-	must(t, callTable.Delete(r.db, late.key()))
+	kit.Must(t, callTable.Delete(r.db, late.key()))
 	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "which volume?"))
 	err = r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
 	if !structs.IsKind(err, structs.KindNotFound) {

@@ -11,6 +11,7 @@ import (
 	"berth/internal/boottime"
 	"berth/internal/process"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // hanging is an unmount that does not end before its release, as one of a dead disk.
@@ -81,25 +82,25 @@ func newHungNode(t *testing.T) *hungNode {
 	dir := t.TempDir()
 	n := &hungNode{t: t, volume: OrderedVolume{ID: "v", Stage: dir + "/stage", Target: dir + "/target"}}
 	files := OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}
-	must(t, os.Mkdir(files.Dir, 0o700))
-	must(t, os.Mkdir(files.Memory, 0o700))
+	kit.Must(t, os.Mkdir(files.Dir, 0o700))
+	kit.Must(t, os.Mkdir(files.Memory, 0o700))
 	self, err := process.SelfRef()
-	must(t, err)
+	kit.Must(t, err)
 	n.guard, err = newGuard(Of{Files: files, Agent: self})
-	must(t, err)
+	kit.Must(t, err)
 	start, begin := time.Now(), boottime.Now()
 	n.guard.clock = func() boottime.Instant { return begin.Add(time.Since(start)) }
 	n.unmount = newHanging(n.volume.Target)
 	n.guard.unmount = n.unmount.unmount
 
 	lease, err := OpenLease(filepath.Join(files.Memory, LeaseFileName), n.guard.boot)
-	must(t, err)
+	kit.Must(t, err)
 	n.until = n.guard.clock().Add(time.Second)
-	must(t, lease.Write(n.until))
-	must(t, lease.Close())
-	must(t, files.Put(&Order{AllocID: "a1", BootID: n.guard.boot, Volumes: []OrderedVolume{n.volume}}))
+	kit.Must(t, lease.Write(n.until))
+	kit.Must(t, lease.Close())
+	kit.Must(t, files.Put(&Order{AllocID: "a1", BootID: n.guard.boot, Volumes: []OrderedVolume{n.volume}}))
 	device := dir + "/watchdog"
-	must(t, os.WriteFile(device, nil, 0o600))
+	kit.Must(t, os.WriteFile(device, nil, 0o600))
 	n.feeder = &feeder{g: n.guard, path: device, control: KernelWatchdog{}}
 	return n
 }
@@ -120,28 +121,28 @@ func (n *hungNode) passUntil(after time.Duration) {
 func (n *hungNode) feeds() bool {
 	n.t.Helper()
 	before, err := os.Stat(n.feeder.path)
-	must(n.t, err)
+	kit.Must(n.t, err)
 	n.feeder.step(n.guard.clock())
 	now, err := os.Stat(n.feeder.path)
-	must(n.t, err)
+	kit.Must(n.t, err)
 	return now.Size() > before.Size()
 }
 
 func (n *hungNode) record() *Ended {
 	n.t.Helper()
 	e, err := n.guard.files.Ended("a1")
-	must(n.t, err)
+	kit.Must(n.t, err)
 	return e
 }
 
 // end takes the order away, and waits until the guard has nothing to end any more.
 func (n *hungNode) end() {
 	n.t.Helper()
-	must(n.t, n.guard.files.Remove("a1"))
+	kit.Must(n.t, n.guard.files.Remove("a1"))
 	n.guard.look()
 	time.Sleep(2 * watchPause)
 	synctest.Wait()
-	must(n.t, n.feeder.close())
+	kit.Must(n.t, n.feeder.close())
 }
 
 // Nothing but the watchdog helps a machine whose disk does not answer.

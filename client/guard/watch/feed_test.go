@@ -18,13 +18,13 @@ import (
 func (f *fixture) withWatchdog() {
 	f.t.Helper()
 	f.device = filepath.Join(filepath.Dir(f.files.Dir), "watchdog")
-	must(f.t, os.WriteFile(f.device, nil, 0o600))
+	kit.Must(f.t, os.WriteFile(f.device, nil, 0o600))
 }
 
 func (f *fixture) fed() string {
 	f.t.Helper()
 	b, err := os.ReadFile(f.device)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	return string(b)
 }
 
@@ -75,7 +75,7 @@ func TestGuard_FeedsTheWatchdogWhileThereIsAVolume(t *testing.T) {
 	f.killed(task)
 	f.ended("a1", unmounted)
 	f.feeds() // all has ended in time
-	must(t, f.files.Remove("a1"))
+	kit.Must(t, f.files.Remove("a1"))
 	f.closed()
 }
 
@@ -86,8 +86,8 @@ func TestStop_ClosesTheWatchdog(t *testing.T) {
 	f.orderFor("a1", group)
 	f.guard()
 	f.feeds()
-	must(t, f.files.Remove("a1"))
-	must(t, Stop(f.files.Memory, time.Minute))
+	kit.Must(t, f.files.Remove("a1"))
+	kit.Must(t, Stop(f.files.Memory, time.Minute))
 	if fed := f.fed(); !strings.HasSuffix(fed, "V") {
 		t.Errorf("the machine would reboot after %q", fed)
 	}
@@ -101,7 +101,7 @@ func TestGuard_LeavesTheWatchdogToTheNextOne(t *testing.T) {
 	f.orderFor("a1", group)
 	f.guard()
 	f.feeds()
-	must(t, f.agent.Process.Kill())
+	kit.Must(t, f.agent.Process.Kill())
 	_ = f.agent.Wait()
 	f.agent = f.process()
 	f.guard()
@@ -115,13 +115,13 @@ func TestGuard_StarvesTheWatchdogWhileAMountIsLeft(t *testing.T) {
 	group, task := f.task("t")
 	v := f.orderFor("a1", group)
 	busy, err := os.Create(filepath.Join(v.Target, "open"))
-	must(t, err)
+	kit.Must(t, err)
 	f.guard()
 	f.feeds()
 	f.renew(0)
 	f.killed(task)
 	f.starves()
-	must(t, busy.Close())
+	kit.Must(t, busy.Close())
 	f.ended("a1", unmounted)
 	f.feeds()
 }
@@ -156,8 +156,8 @@ func (f *fixture) freeze(pid int) (thaw func()) {
 		kit.SkipLacking(f.t, "the freezer of cgroup v1: in v2 a kill ends a frozen process")
 	}
 	dir := fmt.Sprintf("%s/%s-%d", freezer, testCgroup, pid)
-	must(f.t, os.Mkdir(dir, 0o755))
-	write := func(file, text string) { must(f.t, os.WriteFile(dir+"/"+file, []byte(text), 0)) }
+	kit.Must(f.t, os.Mkdir(dir, 0o755))
+	write := func(file, text string) { kit.Must(f.t, os.WriteFile(dir+"/"+file, []byte(text), 0)) }
 	thaw = func() { write("freezer.state", "THAWED") }
 	f.t.Cleanup(func() {
 		thaw()
@@ -216,7 +216,7 @@ func TestFeeder_StarvesIfTheGuardHangs(t *testing.T) {
 	}
 
 	f.withWatchdog()
-	must(t, os.Remove(f.leasePath())) // it counts from now
+	kit.Must(t, os.Remove(f.leasePath())) // it counts from now
 	lost := &feeder{g: g, path: f.device, control: KernelWatchdog{}}
 	for _, now := range []boottime.Instant{late, late, late.Add(structs.GuardKillTime)} {
 		lost.step(now)

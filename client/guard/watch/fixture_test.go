@@ -52,12 +52,12 @@ func newFixture(t *testing.T) *fixture {
 	}
 	t.Parallel()
 	dir, err := mounts.Resolve(t.TempDir())
-	must(t, err)
+	kit.Must(t, err)
 	f := &fixture{t: t, files: OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}}
-	must(t, os.MkdirAll(f.files.Dir, 0o700))
-	must(t, os.MkdirAll(f.files.Memory, 0o700))
+	kit.Must(t, os.MkdirAll(f.files.Dir, 0o700))
+	kit.Must(t, os.MkdirAll(f.files.Memory, 0o700))
 	f.boot, err = process.BootID()
-	must(t, err)
+	kit.Must(t, err)
 	f.openLease()
 	f.agent = f.process()
 	f.renew(time.Hour)
@@ -68,7 +68,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) openLease() {
 	f.t.Helper()
 	lease, err := OpenLease(f.leasePath(), f.boot)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	f.t.Cleanup(func() { _ = lease.Close() })
 	f.lease = lease
 }
@@ -79,7 +79,7 @@ func (f *fixture) leasePath() string { return filepath.Join(f.files.Memory, Leas
 func (f *fixture) renew(d time.Duration) boottime.Instant {
 	f.t.Helper()
 	until := boottime.Now().Add(d)
-	must(f.t, f.lease.Write(until))
+	kit.Must(f.t, f.lease.Write(until))
 	return until
 }
 
@@ -87,7 +87,7 @@ func (f *fixture) renew(d time.Duration) boottime.Instant {
 func (f *fixture) process() *exec.Cmd {
 	f.t.Helper()
 	cmd := exec.Command("sleep", "1000")
-	must(f.t, cmd.Start())
+	kit.Must(f.t, cmd.Start())
 	f.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -99,15 +99,15 @@ func (f *fixture) process() *exec.Cmd {
 func (f *fixture) guard() Record {
 	f.t.Helper()
 	agent, err := process.RefOf(f.agent.Process.Pid)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	cmd := exec.Command(os.Args[0], Args(Of{f.files, agent, f.device})...)
 	log, err := os.OpenFile(f.files.Dir+"/log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	defer log.Close()
 	cmd.Stderr = log
 	before, err := ReadRecord(f.files.Memory)
-	must(f.t, err)
-	must(f.t, cmd.Run())
+	kit.Must(f.t, err)
+	kit.Must(f.t, cmd.Run())
 	f.t.Cleanup(func() {
 		if f.t.Failed() {
 			text, _ := os.ReadFile(f.files.Dir + "/log")
@@ -128,11 +128,11 @@ func (f *fixture) guard() Record {
 func (f *fixture) kill() {
 	f.t.Helper()
 	r, err := ReadRecord(f.files.Memory)
-	must(f.t, err)
+	kit.Must(f.t, err)
 	ctx, cancel := timeout(time.Minute)
 	defer cancel()
-	must(f.t, r.Guard.Kill(ctx))
-	must(f.t, removeOwnCgroup())
+	kit.Must(f.t, r.Guard.Kill(ctx))
+	kit.Must(f.t, removeOwnCgroup())
 }
 
 // task starts a task in a cgroup of its own.
@@ -140,12 +140,12 @@ func (f *fixture) task(name string) (*cgroups.Group, *exec.Cmd) {
 	f.t.Helper()
 	name = fmt.Sprintf("%s-%d", name, time.Now().UnixNano())
 	group, err := cgroups.Detect().New(testCgroup, name, cgroups.Limits{})
-	must(f.t, err)
+	kit.Must(f.t, err)
 	f.t.Cleanup(func() {
 		ctx, cancel := timeout(time.Minute)
 		defer cancel()
-		must(f.t, group.Kill(ctx))
-		must(f.t, group.Remove())
+		kit.Must(f.t, group.Kill(ctx))
+		kit.Must(f.t, group.Remove())
 	})
 	return group, f.startIn(group)
 }
@@ -156,7 +156,7 @@ func (f *fixture) startIn(group *cgroups.Group) *exec.Cmd {
 	cmd := f.process()
 	for _, dir := range group.Dirs() {
 		procs := filepath.Join(dir, "cgroup.procs")
-		must(f.t, os.WriteFile(procs, []byte(strconv.Itoa(cmd.Process.Pid)), 0))
+		kit.Must(f.t, os.WriteFile(procs, []byte(strconv.Itoa(cmd.Process.Pid)), 0))
 	}
 	return cmd
 }
@@ -167,7 +167,7 @@ func (f *fixture) volume(allocID string) OrderedVolume {
 	dir := filepath.Dir(f.files.Dir)
 	v := OrderedVolume{ID: "v", Stage: dir + "/stage", Target: dir + "/" + allocID}
 	table, err := mounts.Read()
-	must(f.t, err)
+	kit.Must(f.t, err)
 	if !table.Mounted(v.Stage) {
 		f.mount("tmpfs", v.Stage, "tmpfs", 0)
 	}
@@ -177,8 +177,8 @@ func (f *fixture) volume(allocID string) OrderedVolume {
 
 func (f *fixture) mount(source, target, kind string, flags uintptr) {
 	f.t.Helper()
-	must(f.t, os.MkdirAll(target, 0o700))
-	must(f.t, unix.Mount(source, target, kind, flags, ""))
+	kit.Must(f.t, os.MkdirAll(target, 0o700))
+	kit.Must(f.t, unix.Mount(source, target, kind, flags, ""))
 	f.t.Cleanup(func() { _ = unix.Unmount(target, unix.MNT_DETACH) })
 }
 
@@ -186,7 +186,7 @@ func (f *fixture) mount(source, target, kind string, flags uintptr) {
 func (f *fixture) put(o *Order) {
 	f.t.Helper()
 	o.BootID = f.boot
-	must(f.t, f.files.Put(o))
+	kit.Must(f.t, f.files.Put(o))
 }
 
 // ended waits for the record of an allocation that fits.
@@ -230,17 +230,10 @@ func (f *fixture) killed(cmd *exec.Cmd) {
 func (f *fixture) isMounted(path string) bool {
 	f.t.Helper()
 	table, err := mounts.Read()
-	must(f.t, err)
+	kit.Must(f.t, err)
 	return table.Mounted(path)
 }
 
 func (f *fixture) runs(cmd *exec.Cmd) bool {
 	return cmd.Process.Signal(unix.Signal(0)) == nil
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -26,14 +26,14 @@ func loadSoftdog(t *testing.T) string {
 		kit.SkipLacking(t, "a guest with a watchdog of the kernel: test/guest boots one")
 	}
 	module, err := os.Open(path)
-	must(t, err)
+	kit.Must(t, err)
 	defer module.Close()
 	err = unix.FinitModule(int(module.Fd()), "nowayout=0 soft_noboot=1", 0)
 	if !errors.Is(err, unix.EEXIST) { // an earlier test has loaded it
-		must(t, err)
+		kit.Must(t, err)
 	}
 	devices, err := filepath.Glob("/dev/watchdog?")
-	must(t, err)
+	kit.Must(t, err)
 	if len(devices) != 1 {
 		t.Fatalf("the devices are %q", devices)
 	}
@@ -45,7 +45,7 @@ func resets(t *testing.T) int {
 	t.Helper()
 	log := make([]byte, 1<<20)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, log)
-	must(t, err)
+	kit.Must(t, err)
 	return strings.Count(string(log[:n]), "softdog: Triggered")
 }
 
@@ -63,9 +63,9 @@ func newGuest(t *testing.T) (f *fixture, guard Record) {
 		if errors.Is(err, unix.EBUSY) {
 			return true
 		}
-		must(t, err)
+		kit.Must(t, err)
 		_, err = own.WriteString("V") // else its countdown goes on
-		must(t, errors.Join(err, own.Close()))
+		kit.Must(t, errors.Join(err, own.Close()))
 		return false
 	})
 	return f, guard
@@ -78,8 +78,8 @@ func TestSoftdog_LeavesAMachineThatIsFed(t *testing.T) {
 	f, _ := newGuest(t)
 	before := resets(t)
 	time.Sleep(patience) // it must not happen
-	must(t, f.files.Remove("a1"))
-	must(t, Stop(f.files.Memory, time.Minute))
+	kit.Must(t, f.files.Remove("a1"))
+	kit.Must(t, Stop(f.files.Memory, time.Minute))
 	time.Sleep(patience) // nobody feeds the device, which is closed
 	if n := resets(t) - before; n > 0 {
 		t.Errorf("the machine is reset %d times", n)
@@ -91,7 +91,7 @@ func TestSoftdog_ResetsTheMachineAfterAKillOfTheGuard(t *testing.T) {
 	before := resets(t)
 	ctx, cancel := timeout(time.Minute)
 	defer cancel()
-	must(t, guard.Guard.Kill(ctx))
+	kit.Must(t, guard.Guard.Kill(ctx))
 	f.eventually("the machine is reset", func() bool { return resets(t) > before })
 }
 
@@ -99,7 +99,7 @@ func TestSoftdog_ResetsAMachineThatDoesNotUnmount(t *testing.T) {
 	f, _ := newGuest(t)
 	before := resets(t)
 	busy, err := os.Create(filepath.Join(filepath.Dir(f.files.Dir), "a1", "open"))
-	must(t, err)
+	kit.Must(t, err)
 	defer busy.Close()
 	f.renew(0)
 	f.ended("a1", anyRecord)

@@ -15,6 +15,7 @@ import (
 	"berth/internal/boottime"
 	"berth/internal/process"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // orderFor orders the end of an allocation with a task and a volume.
@@ -28,10 +29,10 @@ func (f *fixture) orderFor(allocID string, groups ...*cgroups.Group) OrderedVolu
 func TestGuard_EndsAnAllocationWithTheLeaseWithoutItsAgent(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"a killed agent": func(f *fixture) {
-			must(f.t, f.agent.Process.Kill())
+			kit.Must(f.t, f.agent.Process.Kill())
 			_ = f.agent.Wait()
 		},
-		"a frozen agent": func(f *fixture) { must(f.t, f.agent.Process.Signal(unix.SIGSTOP)) },
+		"a frozen agent": func(f *fixture) { kit.Must(f.t, f.agent.Process.Signal(unix.SIGSTOP)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -68,7 +69,7 @@ func TestGuard_TakesNoLeaseOfThisBootForItsEnd(t *testing.T) {
 		"missing": func(f *fixture) error { return os.Remove(f.leasePath()) },
 		"torn":    func(f *fixture) error { return os.WriteFile(f.leasePath(), make([]byte, 300), 0o600) },
 		"foreign": func(f *fixture) error {
-			must(f.t, os.Remove(f.leasePath()))
+			kit.Must(f.t, os.Remove(f.leasePath()))
 			other, err := OpenLease(f.leasePath(), "01234567-89ab-cdef-0123-456789abcdef")
 			if err == nil {
 				err = other.Write(boottime.Now().Add(time.Hour))
@@ -81,7 +82,7 @@ func TestGuard_TakesNoLeaseOfThisBootForItsEnd(t *testing.T) {
 			group, task := f.task("t")
 			f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}, Delay: time.Hour})
 			f.guard()
-			must(t, damage(f))
+			kit.Must(t, damage(f))
 			f.killed(task)
 			f.ended("a1", anyRecord)
 		})
@@ -109,9 +110,9 @@ func TestLook_EndsAllThatWasDueDuringASuspend(t *testing.T) {
 	f := newFixture(t)
 	until := f.renew(time.Hour)
 	agent, err := process.RefOf(f.agent.Process.Pid)
-	must(t, err)
+	kit.Must(t, err)
 	g, err := newGuard(Of{Files: f.files, Agent: agent})
-	must(t, err)
+	kit.Must(t, err)
 	now := until - 1
 	g.clock = func() boottime.Instant { return now }
 
@@ -140,7 +141,7 @@ func TestLook_EndsAllThatWasDueDuringASuspend(t *testing.T) {
 		t.Error("an allocation has ended before its time")
 	}
 	for id := range delays {
-		must(t, f.files.Remove(id))
+		kit.Must(t, f.files.Remove(id))
 	}
 	f.eventually("the ends have ended", func() bool {
 		g.look()
@@ -156,7 +157,7 @@ func TestGuard_LeavesAnAllocationWhoseLeaseIsRenewed(t *testing.T) {
 	group, task := f.task("t")
 	v := f.orderFor("a1", group)
 	first := f.guard()
-	must(t, f.agent.Process.Kill())
+	kit.Must(t, f.agent.Process.Kill())
 	_ = f.agent.Wait()
 	f.agent = f.process() // the next agent
 	second := f.guard()
@@ -164,9 +165,9 @@ func TestGuard_LeavesAnAllocationWhoseLeaseIsRenewed(t *testing.T) {
 		alive, err := isAlive(first.Guard)
 		return err == nil && !alive
 	})
-	must(t, f.lease.Close())
+	kit.Must(t, f.lease.Close())
 	lease, err := OpenLease(f.leasePath(), f.boot)
-	must(t, err)
+	kit.Must(t, err)
 	f.lease = lease
 	f.renew(time.Hour)
 	f.twoLooks()
@@ -184,7 +185,7 @@ func (f *fixture) twoLooks() {
 	f.t.Helper()
 	for range 2 {
 		last, err := readBeat(f.files.Memory)
-		must(f.t, err)
+		kit.Must(f.t, err)
 		f.eventually("the guard looks", func() bool {
 			now, err := readBeat(f.files.Memory)
 			return err == nil && now != last
@@ -197,7 +198,7 @@ func TestGuard_EndsWhatIsMarkedUnderAValidLease(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
 	f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
-	must(t, f.files.MarkDue(&Due{AllocID: "a1", At: 7}))
+	kit.Must(t, f.files.MarkDue(&Due{AllocID: "a1", At: 7}))
 	f.guard()
 	f.killed(task)
 	if e := f.ended("a1", anyRecord); e.Due != 7 {
@@ -211,7 +212,7 @@ func TestGuard_RecordsTheEndBeforeTheUnmounts(t *testing.T) {
 	group, task := f.task("t")
 	v := f.orderFor("a1", group)
 	busy, err := os.Create(filepath.Join(v.Target, "open"))
-	must(t, err)
+	kit.Must(t, err)
 	defer busy.Close()
 	f.guard()
 	f.renew(0)
@@ -227,7 +228,7 @@ func TestGuard_IgnoresTheSignalsThatStopAnAgent(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
 	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
-		must(t, unix.Kill(g.Guard.PID, s))
+		kit.Must(t, unix.Kill(g.Guard.PID, s))
 		f.twoLooks()
 	}
 }
@@ -237,7 +238,7 @@ func TestGuard_RecordsABusyMountAndTriesAgain(t *testing.T) {
 	group, task := f.task("t")
 	v := f.orderFor("a1", group)
 	busy, err := os.Create(filepath.Join(v.Target, "open"))
-	must(t, err)
+	kit.Must(t, err)
 	f.guard()
 	f.renew(0)
 	f.killed(task)
@@ -245,7 +246,7 @@ func TestGuard_RecordsABusyMountAndTriesAgain(t *testing.T) {
 	if e.Unmounted || e.Empty.IsZero() || e.Left[0].Path != v.Target || !f.isMounted(v.Stage) {
 		t.Errorf("the record is %+v", e)
 	}
-	must(t, busy.Close())
+	kit.Must(t, busy.Close())
 	f.ended("a1", unmounted)
 	if f.isMounted(v.Target) || f.isMounted(v.Stage) {
 		t.Error("the volume is still mounted")
@@ -258,9 +259,9 @@ func TestGuard_LeavesAnOrderOfAnotherBoot(t *testing.T) {
 	group, _ := f.task("t")
 	v := f.orderFor("a1", group)
 	o, err := f.files.Get("a1")
-	must(t, err)
+	kit.Must(t, err)
 	o.BootID = "another"
-	must(t, f.files.Put(o))
+	kit.Must(t, f.files.Put(o))
 	other, second := f.task("other")
 	f.orderFor("a2", other)
 	f.guard()
@@ -279,14 +280,14 @@ func TestGuard_UnstagesAfterTheLastUser(t *testing.T) {
 	v := f.orderFor("a1", group)
 	other, second := f.task("other")
 	w := f.orderFor("a2", other)
-	must(t, f.files.MarkDue(&Due{AllocID: "a1"}))
+	kit.Must(t, f.files.MarkDue(&Due{AllocID: "a1"}))
 	f.guard()
 	f.killed(task)
 	f.ended("a1", unmounted)
 	if f.isMounted(v.Target) || !f.isMounted(w.Target) || !f.isMounted(w.Stage) {
 		t.Error("the volume of the other allocation is not left alone")
 	}
-	must(t, f.files.MarkDue(&Due{AllocID: "a2"}))
+	kit.Must(t, f.files.MarkDue(&Due{AllocID: "a2"}))
 	f.killed(second)
 	f.ended("a2", unmounted)
 	if f.isMounted(w.Stage) {
@@ -330,13 +331,13 @@ func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
 	group, task := f.task("t")
 	f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
 	g := f.guard()
-	must(t, f.agent.Process.Kill())
+	kit.Must(t, f.agent.Process.Kill())
 	_ = f.agent.Wait()
 	f.twoLooks()
 	if alive, err := isAlive(g.Guard); err != nil || !alive || !f.runs(task) {
 		t.Fatalf("the guard left an order (%v)", err)
 	}
-	must(t, f.files.Remove("a1"))
+	kit.Must(t, f.files.Remove("a1"))
 	f.eventually("the guard has ended", func() bool {
 		alive, err := isAlive(g.Guard)
 		return err == nil && !alive
@@ -350,7 +351,7 @@ func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
 func TestStop_RemovesTheCgroupOfTheLastGuard(t *testing.T) {
 	f := newFixture(t)
 	f.guard()
-	must(t, Stop(f.files.Memory, time.Minute))
+	kit.Must(t, Stop(f.files.Memory, time.Minute))
 	f.lastGuardHasNoCgroup()
 }
 
@@ -368,7 +369,7 @@ func (f *fixture) lastGuardHasNoCgroup() {
 func TestRemoveOwnCgroup_LeavesOneWithAGuard(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
-	must(t, removeOwnCgroup())
+	kit.Must(t, removeOwnCgroup())
 	f.isInOwnCgroup(g)
 }
 
@@ -390,7 +391,7 @@ func TestGuard_IsInASessionAndCgroupsOfItsOwn(t *testing.T) {
 	}
 	f.isInOwnCgroup(g)
 	self, err := process.SelfRef()
-	must(t, err)
+	kit.Must(t, err)
 	if works, err := Works(f.files.Memory, self); works || err != nil {
 		t.Errorf("it works for an agent that has not started it (%v)", err)
 	}

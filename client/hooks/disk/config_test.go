@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestSettings_HaveBounds(t *testing.T) {
-	must(t, DefaultSettings().Validate())
+	kit.Must(t, DefaultSettings().Validate())
 	for name, edit := range map[string]func(*Settings){
 		"no size":        func(s *Settings) { s.MaxSize = 0 },
 		"too large":      func(s *Settings) { s.MaxSize = maxBytes + 1 },

@@ -8,6 +8,7 @@ import (
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // cutServers do not answer the calls of a method during a cut.
@@ -35,7 +36,7 @@ func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 			d := h.(*disk)
 			d.Servers = s
 			d.ServersBack = &s.Back
-			must(t, h.Up(t.Context(), env))
+			kit.Must(t, h.Up(t.Context(), env))
 		})
 		to.expect("b", movedFiles)
 		before, first, second := s.Pauses()

@@ -14,6 +14,7 @@ import (
 	"berth/client/hooks"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 var oldFiles = map[string]string{
@@ -70,7 +71,7 @@ func TestUp_MovesDataOnOneNodeOnce(t *testing.T) {
 	}
 	// A late write of the earlier allocation does not come after it.
 	n.write("a", map[string]string{"web/local/late": "x"})
-	must(t, os.RemoveAll(filepath.Join(n.dir, "b", "web/local")))
+	kit.Must(t, os.RemoveAll(filepath.Join(n.dir, "b", "web/local")))
 	n.make("b/web/local")
 	n.up("b")
 	n.expect("b", map[string]string{"alloc/data/log": "one", "alloc/data/d/e": "two"})
@@ -98,7 +99,7 @@ func TestUp_WaitsForTheEndOfThePrevious(t *testing.T) {
 		go func() { done <- h.Up(t.Context(), env) }()
 		synctest.Wait()
 		close(ended)
-		must(t, <-done)
+		kit.Must(t, <-done)
 		wait := "b: waits for the end of allocation a, whose data it takes over"
 		want := []string{wait, "b: ", wait, "b: "}
 		if !slices.Equal(n.said, want) {
@@ -113,7 +114,7 @@ func TestUp_GoesOnAfterACrashBetweenRenames(t *testing.T) {
 	for moved := range len(dirs) + 1 {
 		t.Run(strconv.Itoa(moved), func(t *testing.T) {
 			n := twoOnOneNode(t)
-			must(t, moveDirs(n.local["a"].Dir, n.local["b"].Dir, dirs[:moved]))
+			kit.Must(t, moveDirs(n.local["a"].Dir, n.local["b"].Dir, dirs[:moved]))
 			n.up("b")
 			n.expect("b", movedFiles)
 		})
@@ -142,12 +143,12 @@ func TestUp_FollowsNoLink(t *testing.T) {
 			n := twoOnOneNode(t)
 			host := t.TempDir()
 			for _, dir := range []string{"data", "local"} {
-				must(t, os.Mkdir(filepath.Join(host, dir), 0o755))
-				must(t, os.WriteFile(filepath.Join(host, dir, "host"), nil, 0o600))
+				kit.Must(t, os.Mkdir(filepath.Join(host, dir), 0o755))
+				kit.Must(t, os.WriteFile(filepath.Join(host, dir, "host"), nil, 0o600))
 			}
 			replaced := filepath.Join(n.dir, "a", link)
-			must(t, os.RemoveAll(replaced))
-			must(t, os.Symlink(host, replaced))
+			kit.Must(t, os.RemoveAll(replaced))
+			kit.Must(t, os.Symlink(host, replaced))
 			n.up("b")
 			for _, dir := range []string{"data", "local"} {
 				if !exists(filepath.Join(host, dir, "host")) {
@@ -166,7 +167,7 @@ func TestUp_TakesFromAChain(t *testing.T) {
 	dirs := dataDirs(group(false, "web", "new"))
 	for moved := range len(dirs) {
 		n := twoOnOneNode(t)
-		must(t, moveDirs(n.local["a"].Dir, n.local["b"].Dir, dirs[:moved]))
+		kit.Must(t, moveDirs(n.local["a"].Dir, n.local["b"].Dir, dirs[:moved]))
 		n.place("c", "b", group(false, "web"))
 		n.place("d", "c", group(false, "web"))
 		n.up("d")

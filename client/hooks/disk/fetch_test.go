@@ -39,23 +39,23 @@ func (n *node) fill(id string) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 2*nodecalls.AllocDataPage/16)
 	big = append(big, 'x')
 	for name, text := range map[string][]byte{"big": big, "big-2": big[:nodecalls.AllocDataPage], "empty": nil} {
-		must(n.t, os.WriteFile(filepath.Join(data, name), text, 0o600))
+		kit.Must(n.t, os.WriteFile(filepath.Join(data, name), text, 0o600))
 	}
 	n.make(id, "alloc/data/many")
 	for i := range nodecalls.AllocDataEntries + 10 {
-		must(n.t, os.WriteFile(filepath.Join(data, "many", fmt.Sprint(i)), []byte{byte(i)}, 0o644))
+		kit.Must(n.t, os.WriteFile(filepath.Join(data, "many", fmt.Sprint(i)), []byte{byte(i)}, 0o644))
 	}
 	n.make(id, "alloc/data/empty directory")
-	must(n.t, os.Symlink("/etc/passwd", filepath.Join(data, "link")))
-	must(n.t, os.Symlink(strings.Repeat("x", 1000), filepath.Join(data, "dead link")))
-	must(n.t, unix.Mkfifo(filepath.Join(data, "fifo"), 0o600))
-	must(n.t, os.Chmod(filepath.Join(data, "empty"), 0o4751))
-	must(n.t, os.Chmod(filepath.Join(data, "many"), 0o1777))
-	must(n.t, os.Chtimes(filepath.Join(data, "empty"), time.Time{}, time.Unix(1e9, 123456000)))
+	kit.Must(n.t, os.Symlink("/etc/passwd", filepath.Join(data, "link")))
+	kit.Must(n.t, os.Symlink(strings.Repeat("x", 1000), filepath.Join(data, "dead link")))
+	kit.Must(n.t, unix.Mkfifo(filepath.Join(data, "fifo"), 0o600))
+	kit.Must(n.t, os.Chmod(filepath.Join(data, "empty"), 0o4751))
+	kit.Must(n.t, os.Chmod(filepath.Join(data, "many"), 0o1777))
+	kit.Must(n.t, os.Chtimes(filepath.Join(data, "empty"), time.Time{}, time.Unix(1e9, 123456000)))
 	if os.Geteuid() == 0 {
-		must(n.t, os.Lchown(filepath.Join(data, "link"), 1234, 1235))
-		must(n.t, os.Chown(filepath.Join(data, "many"), 1236, 1237))
-		must(n.t, os.Chown(filepath.Join(data, "big"), 1238, 1239))
+		kit.Must(n.t, os.Lchown(filepath.Join(data, "link"), 1234, 1235))
+		kit.Must(n.t, os.Chown(filepath.Join(data, "many"), 1236, 1237))
+		kit.Must(n.t, os.Chown(filepath.Join(data, "big"), 1238, 1239))
 	}
 }
 
@@ -143,9 +143,9 @@ func TestUp_GoesOnAfterTheDataIsWhole(t *testing.T) {
 		b := to.local["b"]
 		dirs := dataDirs(b.Alloc.Job.TaskGroups[0])
 		whole := filepath.Join(b.Dir, ownDir, wholeName)
-		must(t, os.Mkdir(filepath.Join(b.Dir, ownDir), 0o700))
-		must(t, os.CopyFS(whole, os.DirFS(filepath.Join(from.dir, "a"))))
-		must(t, moveDirs(whole, b.Dir, dirs[:moved]))
+		kit.Must(t, os.Mkdir(filepath.Join(b.Dir, ownDir), 0o700))
+		kit.Must(t, os.CopyFS(whole, os.DirFS(filepath.Join(from.dir, "a"))))
+		kit.Must(t, moveDirs(whole, b.Dir, dirs[:moved]))
 		delete(from.allocs, "a")
 		to.up("b")
 		to.expect("b", movedFiles)
@@ -276,22 +276,22 @@ func TestUp_LeavesRightsOfPrograms(t *testing.T) {
 	data := filepath.Join(from.dir, "a/alloc/data")
 	from.write("a", map[string]string{"alloc/data/su": "x", "alloc/data/sg": "x"})
 	from.make("a/alloc/data/shared")
-	must(t, unix.Chmod(filepath.Join(data, "su"), 0o4755))
-	must(t, unix.Chmod(filepath.Join(data, "sg"), 0o2755))
-	must(t, unix.Chmod(filepath.Join(data, "shared"), 0o3770))
+	kit.Must(t, unix.Chmod(filepath.Join(data, "su"), 0o4755))
+	kit.Must(t, unix.Chmod(filepath.Join(data, "sg"), 0o2755))
+	kit.Must(t, unix.Chmod(filepath.Join(data, "shared"), 0o3770))
 	root := os.Geteuid() == 0
 	if root {
 		// VFS_CAP_REVISION_2, effective, with CAP_SYS_ADMIN.
 		caps := []byte{1, 0, 0, 2, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-		must(t, unix.Setxattr(filepath.Join(data, "log"), "security.capability", caps, 0))
-		must(t, unix.Lchown(filepath.Join(data, "log"), 4242, 4243))
+		kit.Must(t, unix.Setxattr(filepath.Join(data, "log"), "security.capability", caps, 0))
+		kit.Must(t, unix.Lchown(filepath.Join(data, "log"), 4242, 4243))
 		kit.MakeDevice(t, filepath.Join(data, "null"), unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
 	}
 	to.up("b")
 	data = filepath.Join(to.dir, "b/alloc/data")
 	for name, want := range map[string]uint32{"su": 0o755, "sg": 0o755, "shared": 0o3770} {
 		var st unix.Stat_t
-		must(t, unix.Lstat(filepath.Join(data, name), &st))
+		kit.Must(t, unix.Lstat(filepath.Join(data, name), &st))
 		if st.Mode&0o7777 != want {
 			t.Errorf("%s has the mode %o, want %o", name, st.Mode&0o7777, want)
 		}
@@ -301,7 +301,7 @@ func TestUp_LeavesRightsOfPrograms(t *testing.T) {
 		return
 	}
 	var st unix.Stat_t
-	must(t, unix.Lstat(filepath.Join(data, "log"), &st))
+	kit.Must(t, unix.Lstat(filepath.Join(data, "log"), &st))
 	if st.Uid != 4242 || st.Gid != 4243 {
 		t.Errorf("the owner is %d:%d", st.Uid, st.Gid)
 	}
@@ -377,9 +377,9 @@ func TestUnpacker_RejectsFaultyEntries(t *testing.T) {
 		"again":                     dir,
 	} {
 		u, err := newUnpacker(t.TempDir(), []string{"alloc/data"})
-		must(t, err)
-		must(t, u.add(dir))
-		must(t, u.add(link))
+		kit.Must(t, err)
+		kit.Must(t, u.add(dir))
+		kit.Must(t, u.add(link))
 		if err := u.add(e); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -395,7 +395,7 @@ func TestPager_PagesHaveEachFileOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		dir := t.TempDir()
-		must(t, os.MkdirAll(filepath.Join(dir, "alloc/data"), 0o755))
+		kit.Must(t, os.MkdirAll(filepath.Join(dir, "alloc/data"), 0o755))
 		dirs := []string{"alloc/data"}
 		for range 60 {
 			path := dirs[random.IntN(len(dirs))] + "/" + string("ab-./c"[random.IntN(4)]) + fmt.Sprint(random.IntN(9))
@@ -410,23 +410,23 @@ func TestPager_PagesHaveEachFileOnce(t *testing.T) {
 		}
 		to := t.TempDir()
 		u, err := newUnpacker(to, []string{"alloc/data"})
-		must(t, err)
+		kit.Must(t, err)
 		root, err := openDir(dir)
-		must(t, err)
+		kit.Must(t, err)
 		req := &nodecalls.AllocDataRequest{}
 		for done := false; !done; {
 			p := &pager{root: root, left: 1 + random.IntN(4000)}
 			resp, err := p.read([]string{"alloc/data"}, req)
-			must(t, err)
+			kit.Must(t, err)
 			for _, e := range resp.Entries {
-				must(t, u.add(e))
+				kit.Must(t, u.add(e))
 			}
 			done = resp.Done
 			req.After, req.Offset = u.next()
 		}
-		must(t, u.commit())
+		kit.Must(t, u.commit())
 		u.close()
-		must(t, root.Close())
+		kit.Must(t, root.Close())
 		got := tree(t, filepath.Join(to, ownDir, wholeName))
 		if want := tree(t, dir); !slices.Equal(below(got), below(want)) {
 			t.Fatalf("seed %d: got %d files, want %d", seed, len(got), len(want))

@@ -19,6 +19,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // cluster is the servers, in memory, and some nodes.
@@ -170,7 +171,7 @@ func (n *node) place(id, previous string, g *structs.TaskGroup) Local {
 
 func (n *node) make(elem ...string) {
 	n.t.Helper()
-	must(n.t, os.MkdirAll(filepath.Join(append([]string{n.dir}, elem...)...), 0o755))
+	kit.Must(n.t, os.MkdirAll(filepath.Join(append([]string{n.dir}, elem...)...), 0o755))
 }
 
 // write writes files, path and content, of an allocation.
@@ -178,7 +179,7 @@ func (n *node) write(id string, files map[string]string) {
 	n.t.Helper()
 	for path, text := range files {
 		n.make(id, filepath.Dir(path))
-		must(n.t, os.WriteFile(filepath.Join(n.dir, id, path), []byte(text), 0o640))
+		kit.Must(n.t, os.WriteFile(filepath.Join(n.dir, id, path), []byte(text), 0o640))
 	}
 }
 
@@ -186,7 +187,7 @@ func (n *node) write(id string, files map[string]string) {
 func (n *node) files(id string) map[string]string {
 	n.t.Helper()
 	files := map[string]string{}
-	must(n.t, filepath.WalkDir(filepath.Join(n.dir, id), func(path string, e fs.DirEntry, err error) error {
+	kit.Must(n.t, filepath.WalkDir(filepath.Join(n.dir, id), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -211,7 +212,7 @@ func (n *node) hook(id string) (hooks.Alloc, *hooks.AllocEnv) {
 func (n *node) up(id string) {
 	n.t.Helper()
 	h, env := n.hook(id)
-	must(n.t, h.Up(context.Background(), env))
+	kit.Must(n.t, h.Up(context.Background(), env))
 	if Waits(env.Alloc, env.Dir) != "" {
 		n.t.Errorf("allocation %s still waits for data", id)
 	}
@@ -219,7 +220,7 @@ func (n *node) up(id string) {
 	if err != nil || len(left) != 1 || left[0].Name() != doneName {
 		n.t.Errorf("allocation %s has left %v, %v", id, left, err)
 	}
-	must(n.t, h.Down(context.Background()))
+	kit.Must(n.t, h.Down(context.Background()))
 }
 
 func (n *node) expect(id string, want map[string]string) {
@@ -233,7 +234,7 @@ func (n *node) expect(id string, want map[string]string) {
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var lines []string
-	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	kit.Must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -246,11 +247,11 @@ func tree(t *testing.T, dir string) []string {
 		switch {
 		case info.Mode().IsRegular():
 			text, err := os.ReadFile(path)
-			must(t, err)
+			kit.Must(t, err)
 			line += fmt.Sprintf(" %s %x", info.ModTime().UTC().Format("15:04:05.000000"), text)
 		case info.Mode()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(path)
-			must(t, err)
+			kit.Must(t, err)
 			line += " -> " + target
 		}
 		lines = append(lines, line)
@@ -258,11 +259,4 @@ func tree(t *testing.T, dir string) []string {
 	}))
 	slices.Sort(lines)
 	return lines
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

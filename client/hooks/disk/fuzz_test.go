@@ -14,6 +14,7 @@ import (
 	"berth/internal/codec"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // pageCaller answers each call for a page with the next page, and then that the data is gone.
@@ -49,11 +50,11 @@ func FuzzPages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		root := t.TempDir()
 		outside := filepath.Join(root, "outside")
-		must(t, os.WriteFile(outside, []byte("kept"), 0o600))
+		kit.Must(t, os.WriteFile(outside, []byte("kept"), 0o600))
 		dir := filepath.Join(root, "b")
-		must(t, os.Mkdir(dir, 0o755))
+		kit.Must(t, os.Mkdir(dir, 0o755))
 		u, err := newUnpacker(dir, []string{"alloc/data", "web/local"})
-		must(t, err)
+		kit.Must(t, err)
 		defer u.close()
 		d := &disk{
 			Config: Config{
@@ -78,7 +79,7 @@ func checkUnpacked(t *testing.T, root string, u *unpacker) {
 	t.Helper()
 	size := int64(0)
 	part := u.root.Name()
-	must(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	kit.Must(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/defaults"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,7 +61,7 @@ func newFixture(t *testing.T, list ...*structs.WorkloadIdentity) *fixture {
 	t.Helper()
 	fx := &fixture{t: t, dir: filepath.Join(t.TempDir(), "web")}
 	for _, dir := range []string{"local", "secrets"} {
-		must(t, os.MkdirAll(filepath.Join(fx.dir, dir), 0o755))
+		kit.Must(t, os.MkdirAll(filepath.Join(fx.dir, dir), 0o755))
 	}
 	task := &structs.Task{Name: "web", Identities: list}
 	fx.group = &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{task}}
@@ -73,7 +74,7 @@ func newFixture(t *testing.T, list ...*structs.WorkloadIdentity) *fixture {
 		}
 	}
 	db, err := store.Open(t.TempDir())
-	must(t, err)
+	kit.Must(t, err)
 	fx.db = db
 	fx.agent()
 	return fx
@@ -112,7 +113,7 @@ func (fx *fixture) end() {
 // close stops the agent for good.
 func (fx *fixture) close() {
 	fx.end()
-	must(fx.t, fx.db.Close())
+	kit.Must(fx.t, fx.db.Close())
 }
 
 // Call implements rpc.Caller.
@@ -187,10 +188,10 @@ func (fx *fixture) taskEnv() *hooks.TaskEnv {
 func (fx *fixture) up() (hooks.Alloc, *taskHook, *hooks.TaskEnv) {
 	fx.t.Helper()
 	alloc := fx.manager.Hook(fx.env)
-	must(fx.t, alloc.Up(fx.t.Context(), fx.env))
+	kit.Must(fx.t, alloc.Up(fx.t.Context(), fx.env))
 	task := fx.manager.TaskHook(fx.env, fx.group.Tasks[0]).(*taskHook)
 	env := fx.taskEnv()
-	must(fx.t, task.Up(fx.t.Context(), env))
+	kit.Must(fx.t, task.Up(fx.t.Context(), env))
 	return alloc, task, env
 }
 
@@ -224,10 +225,3 @@ func (p process) Signal(_ context.Context, signal string) error {
 }
 
 func (p process) Emit(e *structs.TaskEvent) { p.note(&p.events, e.Type+": "+e.Message) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

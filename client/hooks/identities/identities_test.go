@@ -11,6 +11,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 func other(name string, edit func(*structs.WorkloadIdentity)) *structs.WorkloadIdentity {
@@ -94,12 +95,12 @@ func TestUp_ShowsTokensWhereTheJobAsksForThem(t *testing.T) {
 			t.Errorf("the driver gets %s", got)
 		}
 		list, err := os.ReadDir(filepath.Join(fx.dir, "secrets"))
-		must(t, err)
+		kit.Must(t, err)
 		if len(list) != 2 {
 			t.Errorf("the secrets are %v", list)
 		}
 		info, err := os.Stat(filepath.Join(fx.dir, "secrets/nomad_token"))
-		must(t, err)
+		kit.Must(t, err)
 		if info.Mode() != 0o600 {
 			t.Errorf("the file has the mode %v", info.Mode())
 		}
@@ -111,7 +112,7 @@ func TestUp_DeniesAFileOutsideOfTheTask(t *testing.T) {
 		for _, path := range []string{"../alloc/x", "/etc/x", "alloc/x"} {
 			fx := newFixture(t, other("c", func(i *structs.WorkloadIdentity) { i.File, i.Filepath = true, path }))
 			alloc := fx.manager.Hook(fx.env)
-			must(t, alloc.Up(t.Context(), fx.env))
+			kit.Must(t, alloc.Up(t.Context(), fx.env))
 			err := fx.manager.TaskHook(fx.env, fx.group.Tasks[0]).Up(t.Context(), fx.taskEnv())
 			if !structs.IsKind(err, structs.KindDenied) {
 				t.Errorf("%s: got %v", path, err)
@@ -135,7 +136,7 @@ func TestUp_WaitsForTheServers(t *testing.T) {
 			t.Errorf("after %d requests the allocation tells %q", n, fx.noted(&fx.progress))
 		}
 		fx.set(func() { fx.err = nil })
-		must(t, <-done)
+		kit.Must(t, <-done)
 		told := fx.noted(&fx.progress)
 		if last := told[len(told)-1]; last != "" {
 			t.Errorf("the allocation still tells %q", last)
@@ -211,13 +212,13 @@ func TestTokens_AreInNoRecordAndNoText(t *testing.T) {
 			t.Errorf("the texts are %s", text)
 		}
 		rec, err := records.Get(fx.db, task.key)
-		must(t, err)
+		kit.Must(t, err)
 		if len(rec.Renew) != 1 || strings.Contains(fmt.Sprint(rec), "token-") {
 			t.Errorf("the record is %+v", rec)
 		}
-		must(t, task.Down(t.Context()))
+		kit.Must(t, task.Down(t.Context()))
 		rec, err = records.Get(fx.db, task.key)
-		must(t, err)
+		kit.Must(t, err)
 		if rec != nil {
 			t.Errorf("the record %+v is left", rec)
 		}

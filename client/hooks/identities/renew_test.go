@@ -44,7 +44,7 @@ func TestRenew_PrecedesTheEndByHalfOfTheLife(t *testing.T) {
 			fx.checkFile("secrets/nomad_c.jwt", fmt.Sprint("token-c-", n))
 		}
 		task.Stopped()
-		must(t, alloc.Down(t.Context()))
+		kit.Must(t, alloc.Down(t.Context()))
 		if _, ok := fx.env.Token("task", "web", "c"); ok {
 			t.Error("the token is left")
 		}
@@ -173,7 +173,7 @@ func TestChange_ActsOnTheProcess(t *testing.T) {
 			// All tokens are renewed in one call.
 			_, task := fx.started()
 			tokens := fx.env.Identities.(*tokens)
-			must(t, tokens.sign(t.Context(), tokens.left))
+			kit.Must(t, tokens.sign(t.Context(), tokens.left))
 			synctest.Wait()
 			if got := fmt.Sprint(fx.noted(&fx.acts)); got != c.want {
 				t.Errorf("%s: got %s", name, got)
@@ -239,7 +239,7 @@ func TestUp_WaitsForATokenAfterARestartOfTheAgent(t *testing.T) {
 		defer fx.close()
 		fx.running = true
 		fx.err = structs.Unavailablef("there is no leader")
-		must(t, fx.manager.Hook(fx.env).Up(t.Context(), fx.env))
+		kit.Must(t, fx.manager.Hook(fx.env).Up(t.Context(), fx.env))
 		fx.running = false
 		done := make(chan error, 1)
 		go func() { done <- fx.manager.TaskHook(fx.env, fx.group.Tasks[0]).Up(t.Context(), fx.taskEnv()) }()
@@ -249,7 +249,7 @@ func TestUp_WaitsForATokenAfterARestartOfTheAgent(t *testing.T) {
 			t.Errorf("the allocation tells %s", got)
 		}
 		fx.set(func() { fx.err = nil })
-		must(t, <-done)
+		kit.Must(t, <-done)
 		file, err := os.ReadFile(filepath.Join(fx.dir, "secrets/nomad_c.jwt"))
 		if err != nil || !strings.HasPrefix(string(file), "token-c-") {
 			t.Errorf("the file has %s, %v", file, err)
@@ -266,10 +266,10 @@ func TestFile_BelongsToTheUserOfTheTask(t *testing.T) {
 		fx := newFixture(t, other("c", inFile))
 		defer fx.close()
 		_, task := fx.started()
-		must(t, os.Chown(filepath.Join(fx.dir, "local"), 1234, 5678))
+		kit.Must(t, os.Chown(filepath.Join(fx.dir, "local"), 1234, 5678))
 		waitRenewed(fx)
 		checkOwned(t, fx, 0o600)
-		must(t, os.Chmod(filepath.Join(fx.dir, "local"), 0o777))
+		kit.Must(t, os.Chmod(filepath.Join(fx.dir, "local"), 0o777))
 		waitRenewed(fx)
 		checkOwned(t, fx, 0o444)
 		task.Stopped()
@@ -279,7 +279,7 @@ func TestFile_BelongsToTheUserOfTheTask(t *testing.T) {
 func checkOwned(t *testing.T, fx *fixture, mode os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(fx.dir, "secrets/nomad_c.jwt"))
-	must(t, err)
+	kit.Must(t, err)
 	st := info.Sys().(*syscall.Stat_t)
 	if st.Uid != 1234 || st.Gid != 5678 || info.Mode() != mode {
 		t.Errorf("the file is of %d:%d with %v, want %v", st.Uid, st.Gid, info.Mode(), mode)

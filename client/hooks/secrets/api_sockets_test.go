@@ -46,7 +46,7 @@ func newAPIFixture(t *testing.T) *apiFixture {
 		secrets: filepath.Join(dir, "web", "secrets"),
 		waits:   make(chan struct{}, 1),
 	}
-	must(t, os.MkdirAll(fx.secrets, 0o700))
+	kit.Must(t, os.MkdirAll(fx.secrets, 0o700))
 	fx.agent()
 	t.Cleanup(func() { fx.stop() })
 	return fx
@@ -107,26 +107,26 @@ func (fx *apiFixture) ask(path string) (int, error) {
 func TestSocket_ServesUntilTheEndOfTheTask(t *testing.T) {
 	fx := newAPIFixture(t)
 	for range 2 {
-		must(t, fx.up())
+		kit.Must(t, fx.up())
 		status, err := fx.ask("/")
 		if err != nil || status != http.StatusOK {
 			t.Errorf("got %d, %v", status, err)
 		}
 	}
-	must(t, fx.hook.Down(t.Context()))
+	kit.Must(t, fx.hook.Down(t.Context()))
 	_, err := os.Lstat(filepath.Join(fx.secrets, "api.sock"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
-	must(t, fx.hook.Down(t.Context()))
-	must(t, os.RemoveAll(fx.secrets))
-	must(t, fx.hook.Down(t.Context()))
+	kit.Must(t, fx.hook.Down(t.Context()))
+	kit.Must(t, os.RemoveAll(fx.secrets))
+	kit.Must(t, fx.hook.Down(t.Context()))
 }
 
 // TestSocket_IsMadeAnewByTheNextAgent keeps its file at the end of an agent.
 func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
 	fx := newAPIFixture(t)
-	must(t, fx.up())
+	kit.Must(t, fx.up())
 	fx.stop()
 	if _, err := fx.ask("/"); err == nil {
 		t.Error("a socket of an agent that has ended answers")
@@ -134,12 +134,12 @@ func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(fx.secrets, "api.sock")); err != nil {
 		t.Error(err)
 	}
-	must(t, fx.up()) // it opens none
+	kit.Must(t, fx.up()) // it opens none
 	if _, err := fx.ask("/"); err == nil {
 		t.Error("the agent has opened a socket after its end")
 	}
 	fx.agent()
-	must(t, fx.up())
+	kit.Must(t, fx.up())
 	status, err := fx.ask("/")
 	if err != nil || status != http.StatusOK {
 		t.Errorf("got %d, %v", status, err)
@@ -150,15 +150,15 @@ func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
 // nothing breaks its connection.
 func TestSocket_EndsWaitingRequestsWithTheTask(t *testing.T) {
 	fx := newAPIFixture(t)
-	must(t, fx.up())
+	kit.Must(t, fx.up())
 	conn, err := fx.dial(t.Context())
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	_, err = conn.Write([]byte("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-	must(t, err)
+	kit.Must(t, err)
 	<-fx.waits
-	must(t, fx.hook.Down(t.Context()))
-	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	kit.Must(t, fx.hook.Down(t.Context()))
+	kit.Must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	answer, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
 		t.Errorf("got %q, %v", answer, err)
@@ -168,7 +168,7 @@ func TestSocket_EndsWaitingRequestsWithTheTask(t *testing.T) {
 func TestServeHTTP_IsUnavailableBeforeItsHandler(t *testing.T) {
 	fx := newAPIFixture(t)
 	fx.sockets.handler.Store(nil)
-	must(t, fx.up())
+	kit.Must(t, fx.up())
 	status, err := fx.ask("/")
 	if err != nil || status != http.StatusServiceUnavailable {
 		t.Errorf("got %d, %v", status, err)
@@ -179,55 +179,55 @@ func TestServeHTTP_IsUnavailableBeforeItsHandler(t *testing.T) {
 func TestListen_ChangesNoFileOfTheHost(t *testing.T) {
 	fx := newAPIFixture(t)
 	host := filepath.Join(t.TempDir(), "host")
-	must(t, os.WriteFile(host, nil, 0o600))
+	kit.Must(t, os.WriteFile(host, nil, 0o600))
 	path := filepath.Join(fx.secrets, "api.sock")
-	must(t, os.Symlink(host, path))
-	must(t, fx.up()) // the link goes
-	must(t, fx.hook.Down(t.Context()))
+	kit.Must(t, os.Symlink(host, path))
+	kit.Must(t, fx.up()) // the link goes
+	kit.Must(t, fx.hook.Down(t.Context()))
 
 	// A task that is quicker than the agent puts a link there between the steps.
 	at, err := openDir(fx.secrets)
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = at.Close() }()
-	must(t, os.Symlink(host, path))
+	kit.Must(t, os.Symlink(host, path))
 	if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("a link: got %v", err)
 	}
-	must(t, os.Remove(path))
-	must(t, os.Link(host, path))
+	kit.Must(t, os.Remove(path))
+	kit.Must(t, os.Link(host, path))
 	if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("a hard link: got %v", err)
 	}
 	// A socket of the agent itself, for example that of its operators, passes for one of the task.
-	must(t, os.Remove(path))
+	kit.Must(t, os.Remove(path))
 	operators := filepath.Join(filepath.Dir(host), "operators")
 	ln, err := net.Listen("unix", operators)
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = ln.Close() }()
-	must(t, os.Chmod(operators, 0o600))
-	must(t, os.Link(operators, path))
+	kit.Must(t, os.Chmod(operators, 0o600))
+	kit.Must(t, os.Link(operators, path))
 	if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("a link to another socket: got %v", err)
 	}
-	must(t, os.Remove(path))
+	kit.Must(t, os.Remove(path))
 	if os.Geteuid() == 0 {
-		must(t, os.Rename(operators, path))
-		must(t, os.Chown(path, 1234, 1234))
+		kit.Must(t, os.Rename(operators, path))
+		kit.Must(t, os.Chown(path, 1234, 1234))
 		if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
 			t.Errorf("a socket of another user: got %v", err)
 		}
-		must(t, os.Rename(path, operators))
+		kit.Must(t, os.Rename(path, operators))
 	}
 	for _, file := range []string{host, operators} {
 		info, err := os.Stat(file)
-		must(t, err)
+		kit.Must(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has the mode %v", file, info.Mode())
 		}
 	}
 
-	must(t, os.RemoveAll(fx.secrets))
-	must(t, os.Symlink(t.TempDir(), fx.secrets))
+	kit.Must(t, os.RemoveAll(fx.secrets))
+	kit.Must(t, os.Symlink(t.TempDir(), fx.secrets))
 	if err := fx.up(); err == nil {
 		t.Error("a socket was opened behind a link")
 	}
@@ -239,17 +239,17 @@ func TestSocket_IsForTheUserOfTheTask(t *testing.T) {
 		kit.SkipLacking(t, "root: it changes owners")
 	}
 	dir, err := os.MkdirTemp("/tmp", "s")
-	must(t, err)
+	kit.Must(t, err)
 	defer func() { _ = os.RemoveAll(dir) }()
-	must(t, os.Chmod(dir, 0o755))
+	kit.Must(t, os.Chmod(dir, 0o755))
 	fx := newAPIFixture(t)
 	fx.secrets = filepath.Join(dir, "web", "secrets")
 	fx.env.Dir = dir
-	must(t, os.MkdirAll(fx.secrets, 0o700))
-	must(t, os.Chmod(filepath.Dir(fx.secrets), 0o755))
-	must(t, os.Chown(fx.secrets, 1234, 1234))
+	kit.Must(t, os.MkdirAll(fx.secrets, 0o700))
+	kit.Must(t, os.Chmod(filepath.Dir(fx.secrets), 0o755))
+	kit.Must(t, os.Chown(fx.secrets, 1234, 1234))
 	fx.hook = fx.sockets.Hook(fx.env, &structs.Task{Name: "web"})
-	must(t, fx.up())
+	kit.Must(t, fx.up())
 	for user, want := range map[uint32]bool{1234: true, 4321: false} {
 		cmd := exec.Command("perl", "-MIO::Socket::UNIX", "-e",
 			"exit(IO::Socket::UNIX->new(Peer => $ARGV[0]) ? 0 : 1)", filepath.Join(fx.secrets, "api.sock"))

@@ -31,7 +31,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	root, err := mounts.Resolve(filepath.Join(t.TempDir(), "a1"))
-	must(t, err)
+	kit.Must(t, err)
 	fx := &fixture{t: t}
 	fx.env = &hooks.AllocEnv{
 		Alloc:   &structs.Allocation{ID: "a1"},
@@ -40,7 +40,7 @@ func newFixture(t *testing.T) *fixture {
 		Running: func() bool { return fx.running },
 	}
 	for _, task := range []string{"web", "db"} {
-		must(t, os.MkdirAll(fx.dir(task), 0o700))
+		kit.Must(t, os.MkdirAll(fx.dir(task), 0o700))
 	}
 	t.Cleanup(func() {
 		for _, task := range []string{"web", "db"} {
@@ -49,13 +49,6 @@ func newFixture(t *testing.T) *fixture {
 		}
 	})
 	return fx
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func needRoot(t *testing.T) {
@@ -77,23 +70,23 @@ func (fx *fixture) agent(sizeMB int) hooks.Alloc {
 
 func (fx *fixture) mustUp() {
 	fx.t.Helper()
-	must(fx.t, fx.agent(1).Up(fx.t.Context(), fx.env))
+	kit.Must(fx.t, fx.agent(1).Up(fx.t.Context(), fx.env))
 }
 
 func (fx *fixture) mustDown() {
 	fx.t.Helper()
-	must(fx.t, fx.agent(1).Down(fx.t.Context()))
+	kit.Must(fx.t, fx.agent(1).Down(fx.t.Context()))
 }
 
 // mounted returns the mounts of the allocation, relative to its directory.
 func (fx *fixture) mounted() string {
 	fx.t.Helper()
 	table, err := mounts.Read()
-	must(fx.t, err)
+	kit.Must(fx.t, err)
 	var found []string
 	for _, m := range table.Below(fx.env.Dir) {
 		rel, err := filepath.Rel(fx.env.Dir, m)
-		must(fx.t, err)
+		kit.Must(fx.t, err)
 		found = append(found, rel)
 	}
 	return strings.Join(found, " ")
@@ -112,12 +105,12 @@ func TestUp_KeepsSecretsInMemory(t *testing.T) {
 	fx.mustUp()
 	fx.checkMounted("web/secrets db/secrets")
 	info, err := os.Stat(fx.dir("web"))
-	must(t, err)
+	kit.Must(t, err)
 	if info.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("the directory is %v", info.Mode())
 	}
 	var st unix.Statfs_t
-	must(t, unix.Statfs(fx.dir("web"), &st))
+	kit.Must(t, unix.Statfs(fx.dir("web"), &st))
 	const flags = unix.ST_NOEXEC | unix.ST_NOSUID | unix.ST_NODEV
 	if st.Flags&flags != flags || st.Type != unix.TMPFS_MAGIC {
 		t.Errorf("the file system has the flags %x and the type %x", st.Flags, st.Type)
@@ -143,8 +136,8 @@ func TestUp_ContinuesForAnAgentThatWasKilled(t *testing.T) {
 		t.Run(fmt.Sprint(mountsBefore), func(t *testing.T) {
 			fx := newFixture(t)
 			for _, task := range []string{"web", "db"}[:mountsBefore] {
-				must(t, mounts.Tmpfs{Source: source, SizeMB: 1}.Mount(fx.dir(task)))
-				must(t, os.WriteFile(fx.path(task, "token"), []byte(task), 0o600))
+				kit.Must(t, mounts.Tmpfs{Source: source, SizeMB: 1}.Mount(fx.dir(task)))
+				kit.Must(t, os.WriteFile(fx.path(task, "token"), []byte(task), 0o600))
 			}
 			fx.mustUp()
 			fx.running = true // the agents after that find a task that runs
@@ -156,7 +149,7 @@ func TestUp_ContinuesForAnAgentThatWasKilled(t *testing.T) {
 					t.Errorf("the secret of %s is %q, %v", task, got, err)
 				}
 			}
-			must(t, unix.Unmount(fx.dir("web"), 0)) // killed in a Down
+			kit.Must(t, unix.Unmount(fx.dir("web"), 0)) // killed in a Down
 			fx.mustDown()
 			fx.mustDown()
 			fx.checkMounted("")
@@ -167,7 +160,7 @@ func TestUp_ContinuesForAnAgentThatWasKilled(t *testing.T) {
 func TestUp_LeavesTheSecretsOfAnEarlierVersion(t *testing.T) {
 	needRoot(t)
 	fx := newFixture(t)
-	must(t, os.WriteFile(fx.path("web", "token"), []byte("old"), 0o600))
+	kit.Must(t, os.WriteFile(fx.path("web", "token"), []byte("old"), 0o600))
 	fx.mustUp()
 	fx.checkMounted("db/secrets") // nothing was in it
 	got, err := os.ReadFile(fx.path("web", "token"))
@@ -185,7 +178,7 @@ func TestUp_LeavesTheSecretsOfAnEarlierVersion(t *testing.T) {
 
 func TestUp_StaysOnDiskWithSize0(t *testing.T) {
 	fx := newFixture(t)
-	must(t, fx.agent(0).Up(t.Context(), fx.env))
+	kit.Must(t, fx.agent(0).Up(t.Context(), fx.env))
 	fx.checkMounted("")
 }
 
@@ -197,7 +190,7 @@ func TestUp_StaysOnDiskWithoutRights(t *testing.T) {
 	m := NewMounter(1, logger)
 	withoutRights(t, func() {
 		for range 2 {
-			must(t, m.Hook(fx.env).Up(t.Context(), fx.env))
+			kit.Must(t, m.Hook(fx.env).Up(t.Context(), fx.env))
 		}
 	})
 	fx.checkMounted("")
@@ -216,7 +209,7 @@ func withoutRights(t *testing.T, f func()) {
 		f()
 		close(done)
 	}()
-	must(t, <-done)
+	kit.Must(t, <-done)
 	<-done
 }
 
@@ -225,20 +218,20 @@ func TestDown_LeavesMountsOfOthers(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustUp()
 	inner := fx.path("web", "inner")
-	must(t, os.Mkdir(inner, 0o700))
-	must(t, unix.Mount("other", inner, "tmpfs", 0, "size=64k"))
+	kit.Must(t, os.Mkdir(inner, 0o700))
+	kit.Must(t, unix.Mount("other", inner, "tmpfs", 0, "size=64k"))
 	err := fx.agent(1).Down(t.Context())
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("with a mount below: %v", err)
 	}
 	fx.checkMounted("web/secrets web/secrets/inner") // the other task's is gone
-	must(t, unix.Unmount(inner, 0))
-	must(t, unix.Mount("other", fx.dir("db"), "tmpfs", 0, "size=64k"))
+	kit.Must(t, unix.Unmount(inner, 0))
+	kit.Must(t, unix.Mount("other", fx.dir("db"), "tmpfs", 0, "size=64k"))
 	err = fx.agent(1).Down(t.Context())
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("with another mount in its place: %v", err)
 	}
-	must(t, unix.Unmount(fx.dir("db"), 0))
+	kit.Must(t, unix.Unmount(fx.dir("db"), 0))
 	fx.mustDown()
 }
 
@@ -247,15 +240,15 @@ func TestDown_DoesNotWaitForOpenFiles(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustUp()
 	f, err := os.Create(fx.path("web", "open"))
-	must(t, err)
+	kit.Must(t, err)
 	fx.mustDown()
 	fx.checkMounted("")
-	must(t, f.Close())
+	kit.Must(t, f.Close())
 }
 
 func TestDown_WithoutADirectory(t *testing.T) {
 	fx := newFixture(t)
-	must(t, os.RemoveAll(fx.env.Dir))
+	kit.Must(t, os.RemoveAll(fx.env.Dir))
 	fx.mustDown()
 }
 
@@ -263,8 +256,8 @@ func TestUp_FollowsNoLink(t *testing.T) {
 	needRoot(t)
 	fx := newFixture(t)
 	elsewhere := t.TempDir()
-	must(t, os.Remove(fx.dir("web")))
-	must(t, os.Symlink(elsewhere, fx.dir("web")))
+	kit.Must(t, os.Remove(fx.dir("web")))
+	kit.Must(t, os.Symlink(elsewhere, fx.dir("web")))
 	if err := fx.agent(1).Up(t.Context(), fx.env); err == nil {
 		t.Error("mounted through a symbolic link")
 	}
@@ -280,7 +273,7 @@ func TestFiles_StayAmongTheSecrets(t *testing.T) {
 	if _, err := Read(dirs, driver.SITokenFile, 10); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
-	must(t, Write(dirs, driver.SITokenFile, "token"))
+	kit.Must(t, Write(dirs, driver.SITokenFile, "token"))
 	got, err := Read(dirs, driver.SITokenFile, 10)
 	if err != nil || got != "token" {
 		t.Errorf("got %q, %v", got, err)
@@ -290,10 +283,10 @@ func TestFiles_StayAmongTheSecrets(t *testing.T) {
 		t.Errorf("the file is %v, %v", info, err)
 	}
 	for range 2 {
-		must(t, Remove(dirs, driver.SITokenFile))
+		kit.Must(t, Remove(dirs, driver.SITokenFile))
 	}
-	must(t, os.Remove(fx.dir("web")))
-	must(t, os.Symlink(t.TempDir(), fx.dir("web")))
+	kit.Must(t, os.Remove(fx.dir("web")))
+	kit.Must(t, os.Symlink(t.TempDir(), fx.dir("web")))
 	if err := Write(dirs, driver.SITokenFile, "token"); err == nil {
 		t.Error("wrote through a symbolic link")
 	}
