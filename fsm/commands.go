@@ -309,31 +309,6 @@ func (c *CommandInfo) encode(payload any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeEntry finds the command of a log entry and reads its payload. It returns the command's name and its
-// application to a transaction.
-func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
-	c := CommandOf(entry)
-	switch {
-	case len(entry) == 0:
-		return "", nil, fmt.Errorf("the entry is empty")
-	case c == unknown:
-		return "", nil, fmt.Errorf(
-			"this version knows no command %d: was the log written by a newer one?", entry[0])
-	case c.Payload == nil:
-		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
-	}
-
-	payload := c.Payload()
-	err := codec.Decode(entry[1:], payload)
-	if err != nil {
-		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)
-	}
-
-	return c.Name, func(tx *state.WriteTx) error {
-		return c.apply(tx, payload)
-	}, nil
-}
-
 // Proposer appends to the replicated log. Propose returns the result of FSM.Apply after this server has
 // applied the entry. An error is of kind unavailable if the log did not change and another server may lead.
 // It is of kind timeout if the outcome is unknown.

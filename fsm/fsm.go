@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 	"github.com/hashicorp/raft"
 
+	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
 )
@@ -159,3 +160,28 @@ func (s *storeSnapshot) Persist(sink raft.SnapshotSink) error {
 
 // Release does nothing, because the garbage collector frees the rows.
 func (s *storeSnapshot) Release() {}
+
+// decodeEntry finds the command of a log entry and reads its payload. It returns the command's name and its
+// application to a transaction.
+func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
+	c := CommandOf(entry)
+	switch {
+	case len(entry) == 0:
+		return "", nil, fmt.Errorf("the entry is empty")
+	case c == unknown:
+		return "", nil, fmt.Errorf(
+			"this version knows no command %d: was the log written by a newer one?", entry[0])
+	case c.Payload == nil:
+		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
+	}
+
+	payload := c.Payload()
+	err := codec.Decode(entry[1:], payload)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)
+	}
+
+	return c.Name, func(tx *state.WriteTx) error {
+		return c.apply(tx, payload)
+	}, nil
+}

@@ -32,7 +32,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
 
-	check := newPlanCheck(tx, p)
+	check := newPlanApply(tx, p)
 	place := newPlacements(tx, p)
 	rejected := check.rejectedNodes(place)
 
@@ -78,7 +78,7 @@ func isWholePlan(p *structs.Plan) bool {
 
 // applyPlanned executes the parts of the plan of e that no node has rejected. place has the placements of
 // them.
-func (c *planCheck) applyPlanned(
+func (c *planApply) applyPlanned(
 	tx *WriteTx, e *structs.Evaluation, place []*structs.Allocation, rejected map[string]string,
 ) error {
 	p := c.plan

@@ -12,9 +12,9 @@ import (
 	"berth/structs/storage"
 )
 
-// planCheck checks that the placements of a plan fit their nodes. The scheduler has made the plan on an older
-// state.
-type planCheck struct {
+// planApply carries out a plan. It checks that the placements fit their nodes, since the scheduler has made
+// the plan on an older state, and writes the rows of those that do.
+type planApply struct {
 	Reader
 
 	plan    *structs.Plan
@@ -24,8 +24,8 @@ type planCheck struct {
 	used    map[string]*nodeUse              // by node
 }
 
-func newPlanCheck(tx Reader, p *structs.Plan) *planCheck {
-	return &planCheck{
+func newPlanApply(tx Reader, p *structs.Plan) *planApply {
+	return &planApply{
 		Reader:  tx,
 		plan:    p,
 		jobOf:   jobLookup(tx),
@@ -38,7 +38,7 @@ func newPlanCheck(tx Reader, p *structs.Plan) *planCheck {
 // rejectedNodes checks for each node of the placements that it accepts allocations, that each allocation has
 // its job's version, that all fit into the capacity that is free or that the plan's own stops give, and that
 // each has free devices and ports. It returns the reasons of the nodes that reject.
-func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string {
+func (c *planApply) rejectedNodes(place []*structs.Allocation) map[string]string {
 	for _, s := range c.plan.Stop {
 		a := Alloc(c, s.AllocID)
 		if a != nil && !a.Terminal() && !c.stopped[a.ID] {
@@ -65,7 +65,7 @@ func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string
 }
 
 // rejection returns why the node of a placement rejects it, or counts it and returns "".
-func (c *planCheck) rejection(a *structs.Allocation) string {
+func (c *planApply) rejection(a *structs.Allocation) string {
 	// The use of a node is counted once, and grows with each placement of the plan.
 	use := c.used[a.NodeID]
 	if use == nil {
@@ -114,7 +114,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 
 // quotaRejection returns why the quota of a namespace rejects the plan, "" if it does not: another plan may
 // have had what was left. place has the placements of the nodes that do not reject.
-func (c *planCheck) quotaRejection(
+func (c *planApply) quotaRejection(
 	ns string, place []*structs.Allocation, rejected map[string]string,
 ) string {
 	change := namespace.NewQuotaChange(c, ns)
@@ -152,7 +152,7 @@ type nodeUse struct {
 }
 
 // useOf counts the allocations that have something of a node.
-func (c *planCheck) useOf(n *structs.Node) *nodeUse {
+func (c *planApply) useOf(n *structs.Node) *nodeUse {
 	use := &nodeUse{node: n, capacity: capacity.NewNodeCapacity(n)}
 
 	// The sums cost one lookup. Devices, and what else they leave out, need the allocations themselves.
@@ -173,7 +173,7 @@ func (c *planCheck) useOf(n *structs.Node) *nodeUse {
 }
 
 // add counts an allocation of a group, or returns why the node rejects it.
-func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup) string {
+func (u *nodeUse) add(c *planApply, a *structs.Allocation, g *structs.TaskGroup) string {
 	ask := resourcesOf(a, g)
 	short := u.capacity.Short(ask)
 	if short != "" {
@@ -244,7 +244,7 @@ func (u *nodeUse) takeCapacity(a *structs.Allocation, ask structs.Resources) boo
 }
 
 // hostVolumeRejection returns why the group cannot have its host volumes beside the other allocations.
-func (u *nodeUse) hostVolumeRejection(c *planCheck, g *structs.TaskGroup) string {
+func (u *nodeUse) hostVolumeRejection(c *planApply, g *structs.TaskGroup) string {
 	name, _ := hostVolumeHolder(c, HoldersByNode(c, u.node.ID), g, c.stopped)
 	for _, other := range u.placed {
 		if name == "" {

@@ -26,7 +26,7 @@ func newPlacements(tx Reader, p *structs.Plan) []*structs.Allocation {
 // placePlanned puts the allocations that a plan of e places, and links them to their predecessors. It puts
 // them in the order of their IDs, because keys that follow each other change the same nodes of a tree. The
 // caller puts e afterwards, which updates the status of the job.
-func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation) error {
+func (c *planApply) placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation) error {
 	placed := make([]*structs.Allocation, len(place))
 	for i, a := range place {
 		placed[i] = newAlloc(tx, a, c.jobOf(a).Group(a.TaskGroup))

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/coalesce"
+	"berth/structs"
 )
 
 // batcher merges concurrent proposals into few entries of the log. Its rules:
@@ -30,6 +33,75 @@ type proposal struct {
 type inFlight struct {
 	proposals []*proposal
 	future    raft.ApplyFuture
+}
+
+// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
+func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	c := s.consensus
+	if err := ctx.Err(); err != nil {
+		return 0, nil, structs.Unavailablef("the log entry was not proposed: %w", err)
+	}
+
+	if err := checkSize(entry); err != nil {
+		return 0, nil, err
+	}
+
+	if err := c.enter(); err != nil {
+		return 0, nil, err
+	}
+	defer c.inside.Done()
+
+	entry, err := fsm.FitLevel(entry, s.level())
+	if err != nil {
+		return 0, nil, fmt.Errorf("the log entry was not written: %w", err)
+	}
+
+	if fsm.CommandOf(entry).Batched {
+		return c.batcher.propose(ctx, entry)
+	}
+
+	f := c.send(entry)
+	if err := f.Error(); err != nil {
+		return 0, nil, raftError(err)
+	}
+
+	return f.Index(), f.Response(), nil
+}
+
+// send puts an entry into Raft's queue.
+func (c *consensus) send(entry []byte) raft.ApplyFuture {
+	return c.Apply(entry, enqueueTimeout)
+}
+
+// checkSize rejects an entry that the log could not give back: its reader has a bound, its writer has none. A
+// batch keeps to the bound by itself: it is one entry, or several of at most fsm.BytesInBatch.
+func checkSize(entry []byte) error {
+	if len(entry) <= structs.MaxEntry {
+		return nil
+	}
+	return structs.Invalidf("%s would be a log entry of %d bytes; at most %d are allowed",
+		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
+}
+
+// unledErrors are those with which Raft rejects an entry at a server that does not lead.
+var unledErrors = []error{
+	raft.ErrNotLeader,
+	raft.ErrLeadershipTransferInProgress,
+	raft.ErrRaftShutdown,
+}
+
+// raftError classifies Raft's errors by whether the outcome is known. After an error that it does not know,
+// for instance one of the disk, the entry may be in the log and may be committed.
+func raftError(err error) error {
+	if errors.Is(err, raft.ErrEnqueueTimeout) { // the leader is slow, and no other server leads
+		return structs.Unavailablef("the log entry was not written: %w", err)
+	}
+	for _, known := range unledErrors {
+		if errors.Is(err, known) {
+			return structs.NotServedf("the log entry was not written: %w", err)
+		}
+	}
+	return structs.Timeoutf("the write may or may not have happened: %w", err)
 }
 
 func newBatcher(send func(entry []byte) raft.ApplyFuture) *batcher {
