@@ -21,6 +21,8 @@ func threeNodes(t testing.TB, attach bool) *fixture {
 
 func threeNodesWithDB(t testing.TB) *fixture { return &fixture{statetest.ThreeNodesWithDB(t)} }
 
+func keyedFixture(t rapid.TB) *fixture { return &fixture{statetest.Keyed(t)} }
+
 // restored returns a fixture whose state went back from that of w to a saved one.
 func (w *fixture) restored(saved []byte) *fixture { return &fixture{w.Restored(saved)} }
 
@@ -46,7 +48,11 @@ var (
 	aJob            = statetest.Job
 	aVolume         = statetest.Volume
 	aClaim          = statetest.Claim
-	denied          = statetest.Denied
+	aJoinToken      = statetest.JoinToken
+	aCertificate    = statetest.Certificate
+	anAuthority     = statetest.Authority
+	revokeNode      = statetest.RevokeNode
+	aRootKey        = statetest.RootKey
 	wantKind        = statetest.WantKind
 	wantRejected    = statetest.WantRejected
 )

@@ -10,8 +10,8 @@ import (
 
 func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
-	w.rootKey("two", "one", false)
+	w.RootKey("one", "", false)
+	w.RootKey("two", "one", false)
 	w.safe("s", "one", "value")
 	rewrap := func(id, was, kek, wrapped string) {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 
 func TestRootKeyRewrap_BoundsItsFields(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	for name, p := range map[string]*cluster.RootKeyRewrapRequest{
 		"no key":          {KeyID: "one", Was: "kek", KEK: "new"},
 		"a long key":      {KeyID: "one", Was: "kek", KEK: "new", Wrapped: make([]byte, trust.MaxRootWrapped+1)},

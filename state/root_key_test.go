@@ -13,23 +13,6 @@ import (
 	"berth/structs/cluster"
 )
 
-// rootKey stores a key that replaces another one.
-func (w *fixture) rootKey(id, was string, full bool) {
-	w.T.Helper()
-	do(w, trust.RootKeyAdd, aRootKey(id, was, full))
-}
-
-func aRootKey(id, was string, full bool) *cluster.RootKeyAddRequest {
-	return &cluster.RootKeyAddRequest{
-		KeyID:   id,
-		Was:     was,
-		Full:    full,
-		Wrapped: []byte("wrapped"),
-		KEK:     "kek",
-		Digest:  []byte(id),
-	}
-}
-
 // keyStates returns the states of the root keys, by their IDs.
 func keyStates(tx state.Reader) map[string]string {
 	states := map[string]string{}
@@ -92,11 +75,11 @@ func TestRootKey_OneIsActive(t *testing.T) {
 	if trust.ActiveRootKey(w.Store.Read()) != nil {
 		t.Error("a key is active in an empty store")
 	}
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	w.wantKeys("one active")
-	w.rootKey("two", "one", false)
+	w.RootKey("two", "one", false)
 	w.wantKeys("one inactive", "two active")
-	w.rootKey("three", "two", true)
+	w.RootKey("three", "two", true)
 	w.wantKeys("one rekeying", "three active", "two rekeying")
 	got := trust.ActiveRootKey(w.Store.Read())
 	if got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
@@ -106,11 +89,11 @@ func TestRootKey_OneIsActive(t *testing.T) {
 
 func TestRootKeyAdd_ReplacesTheKeyThatTheProposerSaw(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	wantKind(t, try(w, trust.RootKeyAdd, aRootKey("two", "", false)), structs.KindConflict)
-	w.rootKey("one", "", false) // a repeat
-	w.rootKey("two", "one", false)
-	w.rootKey("one", "", false) // a late repeat
+	w.RootKey("one", "", false) // a repeat
+	w.RootKey("two", "one", false)
+	w.RootKey("one", "", false) // a late repeat
 	w.wantKeys("one inactive", "two active")
 
 	other := aRootKey("one", "two", false)
@@ -138,7 +121,7 @@ func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
 	was := ""
 	for i := range trust.MaxRootKeys {
 		id := strings.Repeat("k", i+1)
-		w.rootKey(id, was, false)
+		w.RootKey(id, was, false)
 		was = id
 	}
 	wantKind(t, try(w, trust.RootKeyAdd, aRootKey("more", was, false)), structs.KindPrecondition)
@@ -146,14 +129,14 @@ func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
 
 func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	remove := &cluster.RootKeyRemoveRequest{KeyID: "one"}
 	wantKind(t, try(w, trust.RootKeyRemove, remove), structs.KindPrecondition) // it is active
 
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		w.safe(id, "one", "x")
 	}
-	w.rootKey("two", "one", false)
+	w.RootKey("two", "one", false)
 	err := try(w, trust.RootKeyRemove, remove)
 	wantKind(t, err, structs.KindPrecondition)
 	for _, text := range []string{"7 places", "right of a, ", "and 2 more", "rotate -full"} {
@@ -172,9 +155,9 @@ func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
 
 func TestRootKeyRekeyed_WaitsForTheLastValue(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	w.safe("a", "one", "x")
-	w.rootKey("two", "one", true)
+	w.RootKey("two", "one", true)
 	rekeyed := &cluster.RootKeyRekeyedRequest{KeyID: "one"}
 	wantKind(t, try(w, trust.RootKeyRekeyed, rekeyed), structs.KindPrecondition)
 	w.wantKeys("one rekeying", "two active")
@@ -198,8 +181,8 @@ func resealed(id, was, key, data string) *cluster.ResealRequest {
 
 func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
-	w.rootKey("two", "one", true)
+	w.RootKey("one", "", false)
+	w.RootKey("two", "one", true)
 	w.safe("a", "one", "old")
 	right := func() string {
 		s := safes.Get(w.Store.Read(), "a")
@@ -237,7 +220,7 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 
 func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
 	w := newFixture(t)
-	w.rootKey("one", "", false)
+	w.RootKey("one", "", false)
 	w.safe("a", "one", "old")
 	wantKind(t, try(w, trust.Reseal, resealed("a", "old", "gone", "new")), structs.KindUnavailable)
 	many := &cluster.ResealRequest{Values: make([]cluster.ResealedValue, cluster.MaxResealedValues+1)}
@@ -263,15 +246,15 @@ func TestRecover_KeepsTheKeysOfBothStates(t *testing.T) {
 		archived func(w *fixture)
 		want     map[string]string
 	}{
-		{"an archive with a key", func(w *fixture) { w.rootKey("one", "", false) }, map[string]string{
+		{"an archive with a key", func(w *fixture) { w.RootKey("one", "", false) }, map[string]string{
 			"one": "active", "two": "inactive", "old": "inactive",
 		}},
 		{"an archive without one", func(*fixture) {}, map[string]string{"two": "active", "old": "inactive"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := newFixture(t)
-			before.rootKey("old", "", false)
-			before.rootKey("two", "old", false)
+			before.RootKey("old", "", false)
+			before.RootKey("two", "old", false)
 			w := newFixture(t)
 			c.archived(w)
 			do(w, func(tx *state.WriteTx, _ *struct{}) error {

@@ -4,40 +4,16 @@ import (
 	"maps"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
 )
 
-// needKey makes a root key active, unless there is one of that ID.
-func (w *fixture) needKey(id string) {
-	w.T.Helper()
-	tx := w.Store.Read()
-	if trust.RootKey(tx, id) != nil {
-		return
-	}
-	active := ""
-	if k := trust.ActiveRootKey(tx); k != nil {
-		active = k.KeyID
-	}
-	w.rootKey(id, active, false)
-}
-
-// keyedFixture is a fixture with the root key k.
-func keyedFixture(t rapid.TB) *fixture {
-	t.Helper()
-	w := newFixture(t)
-	w.needKey("k")
-	return w
-}
-
 // putSealed gives a volume of the fixture sealed secrets, which a key of the given ID has encrypted.
 func (w *fixture) putSealed(id, external, key string) {
 	w.T.Helper()
-	w.needKey(key)
+	w.NeedKey(key)
 	v := aVolume(id, "p")
 	v.ExternalID = external
 	v.SealedSecrets = &structs.Sealed{KeyID: key, Data: []byte(key)}
@@ -100,7 +76,7 @@ func sealedRow(v *structs.CSIVolume) *cluster.SealedRow {
 
 func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 	w := threeNodes(t, true)
-	w.needKey("k1")
+	w.NeedKey("k1")
 	old := w.plain("v")
 	now := w.plain("other")
 	changed := now.Copy()
@@ -134,7 +110,7 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 
 func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	w := threeNodes(t, true)
-	w.needKey("k1")
+	w.NeedKey("k1")
 	w.plain("v")
 	do(w, csi.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:           "v",
@@ -152,7 +128,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 
 func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	w := threeNodes(t, true)
-	w.needKey("k1")
+	w.NeedKey("k1")
 	v := w.plain("v")
 	request := &cluster.SecretsSealedRequest{Now: 1}
 	if err := try(w, trust.SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
@@ -201,7 +177,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	})
 	places := map[string]int{}
 	request := &cluster.ResealRequest{}
-	w.needKey("k2")
+	w.NeedKey("k2")
 	for v := range trust.SealedValues(w.Store.Read()) {
 		places[v.Table+" "+v.Place]++
 		request.Values = append(request.Values, cluster.ResealedValue{

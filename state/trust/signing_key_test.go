@@ -12,30 +12,30 @@ import (
 	"berth/structs/cluster"
 )
 
-// store is a database with a root key.
-type store struct {
+// keyStore is a database with a root key.
+type keyStore struct {
 	t     *testing.T
 	db    *mvcc.DB
 	index uint64
 }
 
-func newStore(t *testing.T) *store {
-	s := &store{t: t, db: mvcc.Open(&schema.All), index: 10}
-	do(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
+func newKeyStore(t *testing.T) *keyStore {
+	s := &keyStore{t: t, db: mvcc.Open(&schema.All), index: 10}
+	doKeys(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 		schema.RootKeys.Put(tx, k)
 		return nil
 	}, &cluster.RootKey{KeyID: "root"})
 	return s
 }
 
-func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+func tryKeys[P any](s *keyStore, apply func(*mvcc.WriteTx, *P) error, p *P) error {
 	s.index++
 	return s.db.Write(s.index, func(tx *mvcc.WriteTx) error { return apply(tx, p) })
 }
 
-func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+func doKeys[P any](s *keyStore, apply func(*mvcc.WriteTx, *P) error, p *P) {
 	s.t.Helper()
-	err := try(s, apply, p)
+	err := tryKeys(s, apply, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -58,20 +58,20 @@ func key(id, algorithm string) *access.KeyAddRequest {
 	}
 }
 
-func (s *store) add(ids ...string) {
+func (s *keyStore) add(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
-		do(s, trust.SigningKeyAdd, key(id, access.KeyEdDSA))
+		doKeys(s, trust.SigningKeyAdd, key(id, access.KeyEdDSA))
 	}
 }
 
-func (s *store) activate(id string, now int64) {
+func (s *keyStore) activate(id string, now int64) {
 	s.t.Helper()
-	do(s, trust.SigningKeyActivate, &access.KeyActivateRequest{KeyID: id, Now: now})
+	doKeys(s, trust.SigningKeyActivate, &access.KeyActivateRequest{KeyID: id, Now: now})
 }
 
 // wantStates compares the states of the keys, as key and state.
-func (s *store) wantStates(want ...string) {
+func (s *keyStore) wantStates(want ...string) {
 	s.t.Helper()
 	var got []string
 	for k := range trust.SigningKeys(s.db.Read()) {
@@ -83,7 +83,7 @@ func (s *store) wantStates(want ...string) {
 }
 
 func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
-	s := newStore(t)
+	s := newKeyStore(t)
 	s.add("a", "b")
 	edit := func(change func(*access.SigningKey)) *access.KeyAddRequest {
 		r := key("x", access.KeyRS256)
@@ -102,7 +102,7 @@ func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 		"a lost root":  {edit(func(k *access.SigningKey) { k.Private.KeyID = "lost" }), structs.KindUnavailable},
 		"a second one": {key("x", access.KeyEdDSA), structs.KindConflict},
 	} {
-		err := try(s, trust.SigningKeyAdd, c.req)
+		err := tryKeys(s, trust.SigningKeyAdd, c.req)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: got %v, want an error of kind %s", name, err, c.kind)
 		}
@@ -112,9 +112,9 @@ func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 }
 
 func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
-	s := newStore(t)
+	s := newKeyStore(t)
 	s.add("a", "b")
-	do(s, trust.SigningKeyAdd, key("other", access.KeyRS256))
+	doKeys(s, trust.SigningKeyAdd, key("other", access.KeyRS256))
 	s.activate("b", 9)
 	s.wantStates("a retired", "b active", "other active")
 	s.activate("a", 10)
@@ -127,9 +127,9 @@ func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
 // An archive of the same cluster brings no removed key back. That of another cluster goes on with its keys,
 // and what the former state has signed stays valid.
 func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
-	replaced := newStore(t)
+	replaced := newKeyStore(t)
 	replaced.add("removed")
-	do(replaced, trust.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: "removed"})
+	doKeys(replaced, trust.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: "removed"})
 	replaced.add("same", "next")
 	for name, c := range map[string]struct {
 		archive []string
@@ -145,9 +145,9 @@ func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
 			[]string{"p", "q"}, []string{"next retired", "p active", "q published", "same retired"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStore(t)
+			s := newKeyStore(t)
 			s.add(c.archive...)
-			do(s, func(tx *mvcc.WriteTx, now *int64) error {
+			doKeys(s, func(tx *mvcc.WriteTx, now *int64) error {
 				trust.KeepSigningKeys(tx, replaced.db.Read(), *now)
 				return nil
 			}, new(int64(9)))
@@ -157,11 +157,11 @@ func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
 }
 
 func TestForget_DeletesTheKeysOfALostRootKey(t *testing.T) {
-	s := newStore(t)
+	s := newKeyStore(t)
 	s.add("a")
-	do(s, forget, new("another"))
+	doKeys(s, forget, new("another"))
 	s.wantStates("a active")
-	do(s, forget, new("root"))
+	doKeys(s, forget, new("root"))
 	s.wantStates()
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
-	s := newStore(t)
+	s := newKeyStore(t)
 	inFile := &structs.WorkloadIdentity{Name: structs.DefaultIdentity, File: true}
 	other := &structs.WorkloadIdentity{Name: "other"}
 	others := []*structs.WorkloadIdentity{other}
@@ -33,19 +33,19 @@ func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
 		}
 	}
 	check(false)
-	do(s, trust.SigningKeyAdd, key("one", access.KeyEdDSA))
+	doKeys(s, trust.SigningKeyAdd, key("one", access.KeyEdDSA))
 	check(true)
 }
 
 // The leader makes the signing keys soon after the root key.
 func TestWarning_IsSilentWhileTheFirstSigningKeyIsMade(t *testing.T) {
-	s := newStore(t)
+	s := newKeyStore(t)
 	task := &structs.Task{Name: "t", Identity: &structs.WorkloadIdentity{Name: structs.DefaultIdentity, File: true}}
 	j := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{task}}}}
 	if trust.Warning(s.db.Read(), j) == "" {
 		t.Error("without an active root key there is no warning")
 	}
-	do(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
+	doKeys(s, func(tx *mvcc.WriteTx, k *cluster.RootKey) error {
 		schema.RootKeys.Put(tx, k)
 		return nil
 	}, &cluster.RootKey{KeyID: "active", State: cluster.RootKeyActive})

@@ -1,4 +1,4 @@
-package state_test
+package trust_test
 
 import (
 	"slices"
@@ -11,21 +11,6 @@ import (
 	"berth/structs"
 	"berth/structs/cluster"
 )
-
-// anAuthority is the first authority of a cluster, or one that has replaced another one.
-func anAuthority(id string, former ...string) *cluster.AuthorityRequest {
-	r := &cluster.AuthorityRequest{
-		ID:      id,
-		CertPEM: "certificate of " + id,
-		Key:     &structs.Sealed{KeyID: "k", Data: []byte(id)},
-		Now:     1,
-	}
-	if len(former) > 0 {
-		r.FormerID = former[0]
-		r.CrossPEM = "of " + id + " by " + former[0]
-	}
-	return r
-}
 
 // replacedAt has the authorities a, b and c, which replaced each other at some times.
 func replacedAt(t *testing.T, b, c int64) *fixture {

@@ -1,4 +1,4 @@
-package state_test
+package trust_test
 
 import (
 	"strings"
@@ -10,32 +10,6 @@ import (
 	"berth/structs"
 	"berth/structs/cluster"
 )
-
-// aJoinToken is a token for nodes, which ends at 100. Its hash is its ID.
-func aJoinToken(id string, uses int) *cluster.JoinTokenRequest {
-	return &cluster.JoinTokenRequest{
-		ID:         id,
-		Hash:       []byte(id),
-		Role:       cluster.JoinNode,
-		Uses:       uses,
-		ExpireTime: 100,
-		Now:        1,
-	}
-}
-
-// aCertificate is the certificate of a node with a key, which ends at 1000. token is "" for a renewal.
-func aCertificate(token, id, key string) *cluster.MachineCertificateRequest {
-	return &cluster.MachineCertificateRequest{
-		TokenID:   token,
-		TokenHash: []byte(token),
-		Role:      cluster.JoinNode,
-		ID:        id,
-		Serial:    "1",
-		KeyHash:   []byte(key),
-		NotAfter:  1000,
-		Now:       2,
-	}
-}
 
 func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
 	w := keyedFixture(t)

@@ -1,4 +1,4 @@
-package state_test
+package trust_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package state_test
+package trust_test
 
 import (
 	"fmt"
@@ -10,12 +10,6 @@ import (
 	"berth/structs"
 	"berth/structs/cluster"
 )
-
-func revokeNode(id string, now int64) *cluster.CertificateRevokeRequest {
-	r := &cluster.CertificateRevokeRequest{Role: cluster.JoinNode, Name: id}
-	r.Now = now
-	return r
-}
 
 func revokeSerial(serial string) *cluster.CertificateRevokeRequest {
 	return &cluster.CertificateRevokeRequest{Serial: serial}

@@ -1,4 +1,4 @@
-package state_test
+package trust_test
 
 import (
 	"bytes"
@@ -12,20 +12,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 )
-
-// tokens is a payload with a token for each "task accessor" of an allocation on n1.
-func (w *fixture) tokens(alloc string, names ...[2]string) *access.SITokenAccessors {
-	p := &access.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.Index), WriteOptions: w.Now()}
-	for _, n := range names {
-		p.Accessors = append(p.Accessors, &access.SITokenAccessor{
-			AllocID:    alloc,
-			TaskName:   n[0],
-			AccessorID: n[1],
-			NodeID:     "n1",
-		})
-	}
-	return p
-}
 
 // wantTokens checks all tokens: each as "alloc task accessor", those that the leader revokes with "-" and the
 // time in seconds.
@@ -66,9 +52,9 @@ func meshFixture(t *testing.T) *fixture {
 
 func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	w := meshFixture(t)
-	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	do(w, trust.SITokensRegister, w.Tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
 	first := trust.ClusterID(w.Store.Read())
-	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "z"}))
+	do(w, trust.SITokensRegister, w.Tokens("a2", [2]string{"proxy", "z"}))
 	w.wantTokens("a1 proxy x", "a1 web y", "a2 proxy z")
 	if first == "" || trust.ClusterID(w.Store.Read()) != first {
 		t.Errorf("the cluster has the ID %q, then %q", first, trust.ClusterID(w.Store.Read()))
@@ -85,7 +71,7 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 		"a token without an ID":     {func(a *access.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
 		"a token without its owner": {func(a *access.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
 	} {
-		p := w.tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
+		p := w.Tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
 		c.edit(p.Accessors[1])
 		if err := try(w, trust.SITokensRegister, p); !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: got error %v, want %s", name, err, c.kind)
@@ -98,8 +84,8 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 
 func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	w := meshFixture(t)
-	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
-	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "y"}))
+	do(w, trust.SITokensRegister, w.Tokens("a1", [2]string{"proxy", "x"}))
+	do(w, trust.SITokensRegister, w.Tokens("a2", [2]string{"proxy", "y"}))
 	w.Stop("a1", "") // its tasks still run
 	w.wantTokens("a1 proxy x", "a2 proxy y")
 	w.Client("n1", "a1", structs.AllocComplete)
@@ -107,7 +93,7 @@ func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	w.wantTokens(ended, "a2 proxy y")
 
 	restored := state.New()
-	if err := restored.Load(bytes.NewReader(saved(t, w.Store))); err != nil {
+	if err := restored.Load(bytes.NewReader(w.Save())); err != nil {
 		t.Fatal(err)
 	}
 	w.Store = restored
@@ -116,29 +102,29 @@ func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
 	do(w, state.Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.Now()})
 	w.wantTokens(ended, "a2 proxy y") // the row outlives the allocation
 	for range 2 {
-		do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"}))
+		do(w, trust.SITokensDeregister, w.Tokens("a1", [2]string{"proxy", "x"}))
 		w.wantTokens("a2 proxy y")
 	}
 }
 
 func TestSITokens_AreGivenUpAfterAFailureOrForNewOnes(t *testing.T) {
 	w := meshFixture(t)
-	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
-	do(w, trust.SITokensGiveUp, w.tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
+	do(w, trust.SITokensRegister, w.Tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	do(w, trust.SITokensGiveUp, w.Tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
 	failed := fmt.Sprint("a1 web y -", w.Index+60)
 	w.wantTokens("a1 proxy x", failed)
-	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
+	do(w, trust.SITokensRegister, w.Tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
 	w.wantTokens("a1 proxy new", fmt.Sprint("a1 proxy x -", w.Index+60), "a1 web new", failed)
 }
 
 func TestRecover_KeepsTheTokensOfTheReplacedState(t *testing.T) {
 	w := meshFixture(t)
-	do(w, trust.SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, trust.SITokensRegister, w.Tokens("a1", [2]string{"proxy", "x"}))
 	archive := w.Save()
-	do(w, trust.SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
+	do(w, trust.SITokensDeregister, w.Tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
 	w.Alloc("a3", "j", "n1")
-	do(w, trust.SITokensRegister, w.tokens("a2", [2]string{"proxy", "later"}))
-	do(w, trust.SITokensRegister, w.tokens("a3", [2]string{"proxy", "gone"}))
+	do(w, trust.SITokensRegister, w.Tokens("a2", [2]string{"proxy", "later"}))
+	do(w, trust.SITokensRegister, w.Tokens("a3", [2]string{"proxy", "gone"}))
 
 	w = w.restored(archive)
 	w.wantTokens("a1 proxy x", "a2 proxy later", "a3 proxy gone -0")

@@ -1,0 +1,36 @@
+package trust_test
+
+import (
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/state/statetest"
+)
+
+// fixture is that of the state, with the functions that the tests of trust need.
+type fixture struct{ *statetest.Fixture }
+
+func newFixture(t rapid.TB) *fixture { return &fixture{statetest.New(t)} }
+
+func keyedFixture(t rapid.TB) *fixture { return &fixture{statetest.Keyed(t)} }
+
+func (w *fixture) restored(saved []byte) *fixture { return &fixture{w.Restored(saved)} }
+
+func try[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) error {
+	w.T.Helper()
+	return statetest.Try(w.Fixture, fn, p)
+}
+
+func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
+	w.T.Helper()
+	statetest.Do(w.Fixture, fn, p)
+}
+
+// The shared rows.
+var (
+	aJoinToken   = statetest.JoinToken
+	aCertificate = statetest.Certificate
+	anAuthority  = statetest.Authority
+	revokeNode   = statetest.RevokeNode
+	wantKind     = statetest.WantKind
+)
