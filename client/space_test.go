@@ -1,9 +1,7 @@
 package client
 
 import (
-	"bytes"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,24 +12,6 @@ import (
 	"berth/structs"
 	"berth/test/kit"
 )
-
-// lockedLog is a log that is read while the agent runs.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // A machine starts again while its disk has no byte for the mark of the boot. The agent has a server, too.
 func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
@@ -45,7 +25,7 @@ func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
 		before := len(r.servers.requests())
 
 		free := kit.FillDisk(t, r.dir, 0)
-		var log lockedLog
+		var log kit.Output
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.boot = "b2"
 		r.prepare(false)
@@ -89,7 +69,7 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.dir = kit.MountDisk(t, "16m")
-		var log lockedLog
+		var log kit.Output
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.start(false)
 		defer r.stop()
@@ -128,7 +108,7 @@ func TestNode_RecordsItsClusterOnceThereIsSpace(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.dir = kit.MountDisk(t, "8m")
-		var log lockedLog
+		var log kit.Output
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.servers.cluster = "c1"
 		r.prepare(false)

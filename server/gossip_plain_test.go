@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/server/gossip"
+	"berth/test/kit"
 )
 
 func TestServer_WarnsOfPlainGossipWhereTLSIsRequired(t *testing.T) {
@@ -21,7 +22,7 @@ func TestServer_WarnsOfPlainGossipWhereTLSIsRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &logBuffer{}
+	log := &kit.Output{}
 	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
 	if err != nil {
 		t.Fatal(err)

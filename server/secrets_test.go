@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -18,25 +17,8 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
-
-// logBuffer is a log that several goroutines write.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // mustCall calls a method of a server over its own RPC.
 func mustCall[Req, Resp any](r *running, m structs.Method[Req, Resp], req *Req) *Resp {
@@ -155,7 +137,7 @@ func TestDuty_A7_D3_SecretsOfVolumesAreNowhereInPlainText(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.Keyring.File = keyringtest.NewFile(t)
-	log := &logBuffer{}
+	log := &kit.Output{}
 	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}))
 	if err != nil {
 		t.Fatal(err)

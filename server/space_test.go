@@ -97,7 +97,7 @@ func TestServer_StandsForNoElectionWhileItMustNotVote(t *testing.T) {
 	r.stop()
 
 	cfg.Machine = "machine:two"
-	log := &logBuffer{}
+	log := &kit.Output{}
 	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
 	if err != nil {
 		t.Fatal(err)

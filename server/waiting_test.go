@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+
+	"berth/test/kit"
 )
 
 // A server that is in no cluster names what it waits for, and where others try to reach it.
@@ -16,7 +18,7 @@ func TestServer_NamesItsAddressesWhileItWaits(t *testing.T) {
 	c.BootstrapExpect = 3
 	c.RetryJoin = []string{"127.0.0.1:1"}
 	c.RPCAdvertise = "127.0.0.2:4747"
-	log := &logBuffer{}
+	log := &kit.Output{}
 	s, err := New(c, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func TestServer_NamesAnotherOneWithItsName(t *testing.T) {
 	own := first.Member()
 	at := net.JoinHostPort(own.Addr, strconv.Itoa(int(own.Port)))
 	c.RetryJoin = []string{at}
-	log := &logBuffer{}
+	log := &kit.Output{}
 	s, err := New(c, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,8 @@
 package transport
 
 import (
-	"bytes"
 	"crypto/tls"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,25 +11,8 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs"
+	"berth/test/kit"
 )
-
-// lines collects what is logged.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.b.Bytes(), []byte(text))
-}
 
 func TestExplain_SaysWhyAnAgentRejectsTheClientCertificate(t *testing.T) {
 	f, twin := newFixture(t, "eu"), newFixture(t, "eu")
@@ -46,7 +28,7 @@ func TestExplain_SaysWhyAnAgentRejectsTheClientCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logged := &lines{}
+	logged := &kit.Output{}
 	logger := hclog.New(&hclog.LoggerOptions{Output: logged})
 	callers := peertls.Roles(pki.RoleOperator, pki.RoleServer)
 	srv := f.serve(false, func(c *tls.Config) {
@@ -72,7 +54,7 @@ func TestExplain_SaysWhyAnAgentRejectsTheClientCertificate(t *testing.T) {
 		_, err := get(t, srv.URL, c.settings)
 		wantError(t, c.name, err, structs.KindDenied, c.want)
 	}
-	if n := logged.count("rejected the certificate"); n != 1 {
+	if n := strings.Count(logged.String(), "rejected the certificate"); n != 1 {
 		t.Errorf("the log tells of %d rejections of this minute, want 1", n)
 	}
 	_, err = get(t, srv.URL, f.client(false))

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	testing.TB
 	dir    string
-	stdout lockedBuilder
-	log    lockedBuilder
+	stdout kit.Output
+	log    kit.Output
 
 	mu  sync.Mutex
 	now time.Time
@@ -122,23 +122,6 @@ func (w *world) files() (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
-}
-
-type lockedBuilder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuilder) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuilder) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // fakeSink notes the writes that it gets. Each waits for a turn.

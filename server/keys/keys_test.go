@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
+	"berth/test/kit"
 	"berth/test/oneserver"
 )
 
@@ -39,25 +39,8 @@ func newCluster(t *testing.T) *testCluster { return &testCluster{t, oneserver.Ne
 // server is the keys of one server, with its log.
 type server struct {
 	*Keys
-	log  lockedBuffer
+	log  kit.Output
 	tags []string
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // server returns the keys of a server with some settings. others are the other servers.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,24 +15,6 @@ import (
 	"berth/test/kit"
 )
 
-// lockedLog is a log that is read while the signer writes it.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // The copy of the authority stays whole on a full disk, and is written once there is space.
 func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +22,7 @@ func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 		c.add()
 		dir := kit.MountDisk(t, "1m")
 		s := c.signer(dir, c.Store, c.ring)
-		var log lockedLog
+		var log kit.Output
 		s.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 		if err := s.keep(); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/internal/process"
+	"berth/test/kit"
 )
 
 func openStore(t *testing.T) *store.DB {
@@ -167,7 +166,7 @@ func TestSupervisor_TakesUpTheProcessOfAnEarlierAgent(t *testing.T) {
 	s := supervise(t, c, db)
 	first := receive(t, s.used).Reattach()
 	s.stop()
-	log := &output{}
+	log := &kit.Output{}
 	c.logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: log})
 	s = supervise(t, c, db)
 	if second := receive(t, s.used).Reattach(); second != first {
@@ -188,24 +187,6 @@ func TestSupervisor_TakesUpTheProcessOfAnEarlierAgent(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// output is a log that is read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // sleeper is a process that is nobody's plugin.
