@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	public "github.com/hashicorp/nomad/api"
-	"github.com/hashicorp/raft"
 
 	"berth/api/apitest"
 	accesses "berth/endpoints/access"
@@ -17,38 +16,24 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	"berth/server/leases"
-	"berth/state"
 	"berth/structs/access"
+	"berth/test/oneserver"
 )
 
-// variableServer is a server with variables alone. It applies each entry at once.
-type variableServer struct {
-	mu    sync.Mutex
-	store *state.Store
-	fsm   *fsm.FSM
-	index uint64
-}
+// leader is the log of a server that leads.
+type leader struct{ *oneserver.Log }
 
-func (s *variableServer) VerifyLeader() error { return nil }
-
-func (s *variableServer) Propose(_ context.Context, entry []byte) (uint64, any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.index++
-	return s.index, s.fsm.Apply(&raft.Log{Index: s.index, Type: raft.LogCommand, Data: entry}), nil
-}
+func (leader) VerifyLeader() error { return nil }
 
 // serveVariables makes fake servers answer about variables as servers with a root key do.
 func serveVariables(t *testing.T, c *apitest.Caller) {
 	t.Helper()
-	store := state.New()
-	s := &variableServer{store: store, fsm: fsm.New(store), index: 10}
+	s := leader{oneserver.NewLog()}
 	ring := &keyring.Ring{}
 	keyringtest.Use(t, ring, "k")
-	_, err := fsm.Propose(t.Context(), s, fsm.RootKeyAdd, keyringtest.Row("k"))
-	checkNoError(t, "recording the root key", err)
+	oneserver.Put(t, s, fsm.RootKeyAdd, keyringtest.Row("k"))
 	locks := leases.NewVariableLocks(leases.LockConfig{
-		Store:    s.store,
+		Store:    s.Store,
 		Proposer: s,
 		Logger:   hclog.NewNullLogger(),
 	})
@@ -60,7 +45,7 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 		loop.Wait()
 	})
 
-	v := accesses.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
+	v := accesses.Variables{Store: s.Store, Raft: s, Keys: ring, Locks: locks}
 	apitest.On(c, access.VariableApply,
 		func(ctx context.Context, req *access.VariableApplyRequest) (*access.VariableApplyResponse, error) {
 			resp := &access.VariableApplyResponse{}
@@ -76,12 +61,12 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 	apitest.On(c, access.VariableGet,
 		func(_ context.Context, req *access.VariableGetRequest) (*access.VariableGetResponse, error) {
 			resp := &access.VariableGetResponse{}
-			return resp, v.Get(s.store.Read(), req, resp)
+			return resp, v.Get(s.Store.Read(), req, resp)
 		})
 	apitest.On(c, access.VariableList,
 		func(_ context.Context, req *access.VariableListRequest) (*access.VariableListResponse, error) {
 			resp := &access.VariableListResponse{}
-			return resp, v.List(s.store.Read(), req, resp)
+			return resp, v.List(s.Store.Read(), req, resp)
 		})
 }
 
