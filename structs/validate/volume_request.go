@@ -81,9 +81,8 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	f.CheckOneOf("on_dead_mount", v.OnDeadMount, storage.DeadMountPolicies)
 	f.Require(!v.PerAlloc || !j.PerNode(), noIndex, j.Type)
 	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; leave sticky out")
-	exclusive := v.AccessMode.SingleUse() ||
-		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
-	f.Require(!exclusive || v.PerAlloc || v.Lifecycle != "" || g.Count <= 1,
+	class := v.Claim("", 0, "").Class()
+	f.Require(!class.Conflicts(class) || v.PerAlloc || v.Lifecycle != "" || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
