@@ -60,17 +60,20 @@ func newSource(t *testing.T, p *csitest.Plugin, volumeID, content string) *sourc
 	s := &source{t: t, dir: filepath.Join(p.Dir(), "ext-"+volumeID)}
 	kit.Must(t, os.MkdirAll(s.dir, 0o755))
 	s.mount(content)
-	t.Cleanup(func() { _ = unix.Unmount(s.dir, unix.MNT_DETACH) })
+	t.Cleanup(func() {
+		for unix.Unmount(s.dir, unix.MNT_DETACH) == nil { // each of replace
+		}
+	})
 	return s
 }
 
 func (s *source) mount(content string) { s.fs = kit.MountFUSE(s.t, s.dir, content) }
 
-// replace ends the server, as kill -9 does, and has the plugin serve the volume again.
+// replace ends the server, as kill -9 does, and has the plugin serve the volume again. It mounts over the
+// dead file system: without a mount, the node would stage an empty directory meanwhile.
 func (s *source) replace(content string) {
 	s.t.Helper()
 	s.fs.Die()
-	kit.Must(s.t, unix.Unmount(s.dir, unix.MNT_DETACH))
 	s.mount(content)
 }
 
