@@ -114,10 +114,6 @@ func (f *hostFixture) rejects(v *storage.DynamicHostVolume, kind structs.Kind, t
 	endpointstest.WantText(f.t, endpointstest.Rejected(f.Server, kind, storage.HostVolumeCreate, req), text)
 }
 
-func (f *hostFixture) row(id string) *structs.CSIVolume {
-	return csi.Volume(f.Store.Read(), "default", id)
-}
-
 func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
 	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
