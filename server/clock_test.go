@@ -16,6 +16,8 @@ import (
 	"berth/server/clock"
 	"berth/state"
 	"berth/state/clustertime"
+	"berth/state/schema"
+	"berth/state/statetest"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/test/oneserver"
@@ -119,6 +121,30 @@ func TestKeeper_CountsTheTimeOfItsQuestions(t *testing.T) {
 			t.Errorf("after an hour the cluster time is ahead by %s", behind)
 		}
 	})
+}
+
+// A cluster without a time has rows of a month ago: the time begins with the clock of the leader only if most
+// servers have it, too.
+func TestKeeper_BeginsByTheWordOfMost(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for agree, want := range map[bool]time.Duration{true: 0, false: -month} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &keptCluster{Log: oneserver.NewLog()}
+			statetest.Write(t, c.Store, func(tx *state.WriteTx) error {
+				schema.Evals.Put(tx, &structs.Evaluation{ID: "e", ModifyTime: time.Now().Add(-month).UnixNano()})
+				return nil
+			})
+			c.agree.Store(agree)
+			if !agree {
+				c.ahead.Store(int64(30 * time.Hour))
+			}
+			now, stop := c.lead()
+			defer stop()
+			if got := time.Until(now.Now()); (got - want).Abs() > time.Second {
+				t.Errorf("most agree: %t: the time begins %s ahead of the right one, want %s", agree, got, want)
+			}
+		})
+	}
 }
 
 // The servers whose clocks differ are in the state, also while the next leader has not asked them yet.
