@@ -80,7 +80,7 @@ func ServeAudited(ctx context.Context, log *auditlog.Log, r AuditedRequest,
 	}
 
 	start := time.Now()
-	e := event(ctx, r)
+	e := auditEvent(ctx, r)
 	err := log.Begin(ctx, e)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func ServeAudited(ctx context.Context, log *auditlog.Log, r AuditedRequest,
 // events.
 func NoteDenied(ctx context.Context, log *auditlog.Log, err error) error {
 	if log != nil && structs.IsKind(err, structs.KindDenied) {
-		e := event(ctx, AuditedRequest{})
+		e := auditEvent(ctx, AuditedRequest{})
 		setResult(e, err)
 		log.Deny(ctx, e)
 	}
@@ -115,7 +115,7 @@ func setResult(e *auditlog.Event, err error) {
 	}
 }
 
-func event(ctx context.Context, r AuditedRequest) *auditlog.Event {
+func auditEvent(ctx context.Context, r AuditedRequest) *auditlog.Event {
 	e := &auditlog.Event{
 		Kind:   auditlog.KindChange,
 		Caller: auditlog.CallerOf(r.Caller),

@@ -76,14 +76,14 @@ func tellEnd(w http.ResponseWriter, err error) {
 
 // confirmedBody returns the body of an answer. A read at its end returns the error of tellEnd, if there is
 // one.
-func confirmedBody(resp *http.Response) io.ReadCloser { return body{resp.Body, resp} }
+func confirmedBody(resp *http.Response) io.ReadCloser { return confirmedReader{resp.Body, resp} }
 
-type body struct {
+type confirmedReader struct {
 	io.ReadCloser
 	of *http.Response
 }
 
-func (b body) Read(p []byte) (int, error) {
+func (b confirmedReader) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	kind := b.of.Trailer.Get(trailerKind) // known at the end
 	if errors.Is(err, io.EOF) && kind != "" {

@@ -196,7 +196,7 @@ func NewHandler(cfg Config) http.Handler {
 
 	h.Own = cmp.Or(h.Own, h.Caller)
 	if h.Connect == nil {
-		h.Connect = ConnectPlain
+		h.Connect = connectPlain
 	}
 
 	h.wasOpen.load(h.OpenFile, !h.ACL && !h.Joined, h.Logger)

@@ -293,7 +293,7 @@ func TestIsOpen_OfAForwardedRequest(t *testing.T) {
 	defer far.Close()
 	for _, open := range []bool{true, false} {
 		c := newNeedsCall(t.Context(), &judge{}, "/v1/agent/host")
-		c.Connect = ConnectPlain
+		c.Connect = connectPlain
 		c.StreamStall = time.Minute
 		c.wasOpen.Store(open)
 		c.proxyTo(&structs.Node{Name: "s2", HTTPAddr: far.Listener.Addr().String()}, "")
@@ -319,7 +319,7 @@ func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 		}))
 		defer node.Close()
 		c := newNeedsCall(t.Context(), &judge{}, "/v1/client/fs/logs/x")
-		c.Connect = ConnectPlain
+		c.Connect = connectPlain
 		c.HidesTokens = hides
 		c.StreamStall = time.Minute
 		for _, name := range tokenHeaders {

@@ -34,8 +34,8 @@ func isFromServer(r *http.Request) bool {
 // NodeConnect opens a connection to the HTTP port of the agent of a node. With TLS it is a *tls.Conn.
 type NodeConnect func(ctx context.Context, address, nodeID string) (net.Conn, error)
 
-// ConnectPlain connects without TLS.
-func ConnectPlain(ctx context.Context, address, _ string) (net.Conn, error) {
+// connectPlain connects without TLS.
+func connectPlain(ctx context.Context, address, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 

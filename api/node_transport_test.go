@@ -41,7 +41,7 @@ func TestTransport_CallsARejectedCertificateAFaultOfTheConnect(t *testing.T) {
 
 	tr := NodeTransport(func(ctx context.Context, address, _ string) (net.Conn, error) {
 		d := peertls.Dialing{
-			Connect: func(ctx context.Context) (net.Conn, error) { return ConnectPlain(ctx, address, "") },
+			Connect: func(ctx context.Context) (net.Conn, error) { return connectPlain(ctx, address, "") },
 			TLS:     keys.Client(peertls.Roles(pki.RoleServer)),
 		}
 		return d.Dial(ctx)

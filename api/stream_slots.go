@@ -78,7 +78,7 @@ type streamSlots struct {
 	of    map[callerName]int
 }
 
-// New returns slots of which all callers may take so many, and each caller own.
+// newStreamSlots returns slots of which all callers may take so many, and each caller own.
 func newStreamSlots(all, own int) *streamSlots {
 	return &streamSlots{all: all, own: own, of: map[callerName]int{}}
 }

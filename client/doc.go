@@ -26,4 +26,6 @@
 //   - claims: the volumes in use against the claims of the node.
 //
 // The drivers run tasks, package csi/csihooks mounts volumes, and package allocrunner runs one allocation.
+// The package itself answers the calls of the servers for allocations, and publishes the metrics and the
+// metadata of the node.
 package client

@@ -50,8 +50,8 @@ type metricsPublisher struct {
 }
 
 // Run publishes until ctx ends.
-func (l Metrics) Run(ctx context.Context) {
-	p := &metricsPublisher{Metrics: l, settings: telemetry.Settings(), tasks: meters{}}
+func (m Metrics) Run(ctx context.Context) {
+	p := &metricsPublisher{Metrics: m, settings: telemetry.Settings(), tasks: meters{}}
 	if !p.settings.DialectNames {
 		return
 	}

@@ -24,7 +24,7 @@ func (l *Link) ACLs(ctx context.Context) (bool, error) {
 	}
 
 	// A Consul whose description lacks the attribute counts as one without ACLs.
-	return l.Attributes()[FactACLs] == strconv.FormatBool(true), nil
+	return l.Attributes()[factACLs] == strconv.FormatBool(true), nil
 }
 
 // Command is a call of the program consul that reaches Consul as the agent does, but without its token.
@@ -64,7 +64,7 @@ func (l *Link) Command() (*Command, error) {
 		}
 	}
 
-	// Where the HTTP API has TLS, gRPC has it, too: see FactAttributes.
+	// Where the HTTP API has TLS, gRPC has it, too: see factAttributes.
 	if u.Scheme == "https" && l.config.CAFile != "" {
 		c.Args = append(c.Args, "-grpc-ca-file", l.config.CAFile)
 	}

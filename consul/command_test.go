@@ -79,7 +79,7 @@ func TestACLs_WaitForConsul(t *testing.T) {
 	}
 	for _, want := range []bool{true, false} {
 		self := map[string]map[string]any{"DebugConfig": {"ACLsEnabled": want}}
-		l.fingerprint.set(FactAttributes(self, false))
+		l.fingerprint.set(factAttributes(self, false))
 		if want {
 			close(l.fingerprint.available)
 		}

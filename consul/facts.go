@@ -12,8 +12,8 @@ import (
 
 // This file reads the attributes of a node from the description that its Consul gives of itself.
 
-// FactACLs is the attribute that says whether Consul's ACLs are on.
-const FactACLs = "consul.acl"
+// factACLs is the attribute that says whether Consul's ACLs are on.
+const factACLs = "consul.acl"
 
 // grpcTLSSince returns the version of Consul with a port of its own for gRPC with TLS. The library compiles a
 // large regular expression for its first version, for which no command waits.
@@ -21,8 +21,8 @@ var grpcTLSSince = sync.OnceValue(func() *version.Version {
 	return version.Must(version.NewVersion("1.14.0"))
 })
 
-// FactAttributes returns the attributes of the dialect from Consul's description of itself.
-func FactAttributes(self map[string]map[string]any, https bool) map[string]string {
+// factAttributes returns the attributes of the dialect from Consul's description of itself.
+func factAttributes(self map[string]map[string]any, https bool) map[string]string {
 	out := map[string]string{}
 
 	// The description is Consul's, so values of other types are left out, and texts are cut.
@@ -48,7 +48,7 @@ func FactAttributes(self map[string]map[string]any, https bool) map[string]strin
 	add("consul.datacenter", config["Datacenter"])
 	add("unique.consul.name", config["NodeName"])
 	add("consul.connect", debug["ConnectEnabled"])
-	add(FactACLs, debug["ACLsEnabled"])
+	add(factACLs, debug["ACLsEnabled"])
 	if tags, ok := self["Member"]["Tags"].(map[string]any); ok {
 		add("consul.segment", tags["segment"])
 	}

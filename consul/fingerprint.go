@@ -69,7 +69,7 @@ func (f *fingerprint) run(ctx context.Context) {
 				f.logger.Info("Consul is available")
 			}
 
-			f.set(FactAttributes(self, f.https))
+			f.set(factAttributes(self, f.https))
 
 			// The attributes are there before anybody who has waited reads them.
 			answered()

@@ -397,8 +397,8 @@ func TestConsul_NeedsATokenWhereACLsAreOn(t *testing.T) {
 		t.Errorf("services: %v", all)
 	}
 	self, err := l.fingerprint.self(t.Context())
-	attributes := FactAttributes(self, false)
-	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[FactACLs] != "true" {
+	attributes := factAttributes(self, false)
+	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[factACLs] != "true" {
 		t.Errorf("fingerprint: %v, %v", attributes, err)
 	}
 }

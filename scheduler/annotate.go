@@ -6,10 +6,10 @@ import (
 
 // The annotations of differences, as the dialect has them.
 const (
-	ForcesCreate      = "forces create"
-	ForcesDestroy     = "forces destroy"
-	ForcesInPlace     = "forces in-place update"
-	ForcesDestructive = "forces create/destroy update"
+	forcesCreate      = "forces create"
+	forcesDestroy     = "forces destroy"
+	forcesInPlace     = "forces in-place update"
+	forcesDestructive = "forces create/destroy update"
 )
 
 // AnnotateChanges adds to the difference between two versions of a job its effects on the allocations. old
@@ -67,9 +67,9 @@ func annotateCount(g *structs.TaskGroupDiff) {
 		switch {
 		case f.Type == structs.DiffAdded, len(f.Old) < len(f.New),
 			len(f.Old) == len(f.New) && f.Old < f.New: // they are numbers without leading zeros
-			f.Annotations = append(f.Annotations, ForcesCreate)
+			f.Annotations = append(f.Annotations, forcesCreate)
 		default:
-			f.Annotations = append(f.Annotations, ForcesDestroy)
+			f.Annotations = append(f.Annotations, forcesDestroy)
 		}
 	}
 }
@@ -82,16 +82,16 @@ func taskAnnotations(
 	case t.Type == structs.DiffNone:
 		return nil
 	case g.Type == structs.DiffAdded:
-		return []string{ForcesCreate}
+		return []string{forcesCreate}
 	case g.Type == structs.DiffDeleted:
-		return []string{ForcesDestroy}
+		return []string{forcesDestroy}
 	case t.Type == structs.DiffEdited &&
 		sameTask(old.Task(t.Name), now.Task(t.Name)):
 		// The scheduler decides by the same comparison, so the annotation is what the plan will do.
-		return []string{ForcesInPlace}
+		return []string{forcesInPlace}
 	}
 
-	return []string{ForcesDestructive}
+	return []string{forcesDestructive}
 }
 
 // sameTask reports whether a running task may continue as another version of it.
@@ -100,5 +100,5 @@ func sameTask(old, now *structs.Task) bool {
 	groupOf := func(t *structs.Task) *structs.TaskGroup {
 		return &structs.TaskGroup{Tasks: []*structs.Task{t}}
 	}
-	return SameRunSpec(job, groupOf(old), job, groupOf(now))
+	return sameRunSpec(job, groupOf(old), job, groupOf(now))
 }

@@ -44,7 +44,7 @@ func inPlace[T any](version func(*T) *structs.TaskGroup) (in, replaced []string)
 		}
 		var changed T
 		setAny(reflect.ValueOf(&changed).Elem().FieldByIndex(f.Index))
-		if SameRunSpec(job, version(new(T)), job, version(&changed)) {
+		if sameRunSpec(job, version(new(T)), job, version(&changed)) {
 			in = append(in, fileName(f.Name))
 		} else {
 			replaced = append(replaced, fileName(f.Name))

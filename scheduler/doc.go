@@ -26,6 +26,6 @@
 //
 // Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
 // deployment.go and batches.go (updates), conclusion.go (the evaluation, and those that follow). Package
-// match compiles constraints, rejects counts rejections, change compares versions of a job, reschedule has
-// the policy of allocations that end.
+// match compiles constraints, and rejects counts rejections.
+// run_spec.go compares versions of a job, and place/reschedule.go has the policy of allocations that end.
 package scheduler

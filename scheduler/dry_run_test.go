@@ -264,14 +264,14 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 			t.Errorf("got the annotations %q, want %q", got, want)
 		}
 	}
-	checkNote(g.Fields[0].Annotations, ForcesCreate)
-	checkNote(g.Tasks[0].Annotations, ForcesDestructive)
-	checkNote(g.Tasks[1].Annotations, ForcesDestructive)
+	checkNote(g.Fields[0].Annotations, forcesCreate)
+	checkNote(g.Tasks[0].Annotations, forcesDestructive)
+	checkNote(g.Tasks[1].Annotations, forcesDestructive)
 
 	back := jobdiff.Compare(now, old, false)
 	AnnotateChanges(back, now, old, nil)
-	checkNote(back.TaskGroups[0].Fields[0].Annotations, ForcesDestroy)
-	checkNote(back.TaskGroups[0].Tasks[1].Annotations, ForcesDestructive)
+	checkNote(back.TaskGroups[0].Fields[0].Annotations, forcesDestroy)
+	checkNote(back.TaskGroups[0].Tasks[1].Annotations, forcesDestructive)
 
 	moved := aJob("web", structs.JobService, func(j *structs.Job) {
 		j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${meta.rack}", RTarget: "r1",
@@ -279,5 +279,5 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 	})
 	inPlace := jobdiff.Compare(old, moved, false)
 	AnnotateChanges(inPlace, old, moved, nil)
-	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, ForcesInPlace)
+	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, forcesInPlace)
 }

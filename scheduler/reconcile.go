@@ -123,7 +123,7 @@ func mayContinue(
 		return false
 	}
 	older := old.Group(a.TaskGroup)
-	return SameRunSpec(old, older, g.Job, g.TaskGroup) &&
+	return sameRunSpec(old, older, g.Job, g.TaskGroup) &&
 		!g.AgentDropsChange(older, n) &&
 		g.CheckRunning(n) == ""
 }

@@ -139,8 +139,8 @@ func withoutGrowth(all map[string]*structs.VolumeRequest) map[string]*structs.Vo
 	return changed
 }
 
-// SameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.
-func SameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
+// sameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.
+func sameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
 	if a == nil || ga == nil {
 		return false
 	}

@@ -26,7 +26,7 @@ func TestSameRunSpec_KnowsWhatProxiesLearnLater(t *testing.T) {
 			}}
 		}
 	}
-	same := func(a, b *structs.Job) bool { return SameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
+	same := func(a, b *structs.Job) bool { return sameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
 	old := spec(func(*structs.Service) {})
 	upstreams := spec(func(s *structs.Service) {
 		s.Connect.SidecarService.Proxy.Upstreams = []*structs.ConnectUpstream{{DestinationName: "api"}}
@@ -60,7 +60,7 @@ func TestSameRunSpec_KeepsTasksWithAnotherTimeToLive(t *testing.T) {
 		}
 		x := job(a)
 		y := job(b)
-		return SameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
+		return sameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
 	}
 	old := structs.WorkloadIdentity{Name: "x", TTL: 1}
 	if !same(old, structs.WorkloadIdentity{Name: "x", TTL: 2}) {
@@ -81,7 +81,7 @@ func TestSameRunSpec_KeepsTasksWhoseVolumeGrows(t *testing.T) {
 		}
 		x := job(before)
 		y := job(after)
-		return SameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
+		return sameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
 	}
 	asked := structs.VolumeRequest{Class: "fast", Size: 1}
 	if !same(asked, structs.VolumeRequest{Class: "fast", Size: 2}) {

@@ -46,7 +46,7 @@ func forgetVersions(tx *mvcc.WriteTx, job *structs.Job) {
 }
 
 // change changes a version. The current version is stored twice, and both rows have to be equal (see
-// state.Check).
+// Check).
 func change(tx *mvcc.WriteTx, version *structs.Job, edit func(*structs.Job)) {
 	v := version.Copy()
 	edit(v)

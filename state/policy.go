@@ -37,7 +37,7 @@ func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 	}
 	err := checkPolicyDescription(p.Policy.Description)
 	if err == nil {
-		err = CheckJobACL(p.Policy.JobACL)
+		err = checkJobACL(p.Policy.JobACL)
 	}
 	if err != nil {
 		return err

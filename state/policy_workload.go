@@ -7,9 +7,9 @@ import (
 	"berth/structs/access"
 )
 
-// CheckJobACL returns an error unless the workloads to which a policy is given, nil for none, are named well.
+// checkJobACL returns an error unless the workloads to which a policy is given, nil for none, are named well.
 // The leader checks it before the log, and PolicyPut again.
-func CheckJobACL(w *access.JobACL) error {
+func checkJobACL(w *access.JobACL) error {
 	switch {
 	case w == nil:
 		return nil

@@ -30,13 +30,13 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 
 	reader, writer := io.Pipe()
-	w := &answer{
+	w := &inProcessAnswer{
 		header: http.Header{},
 		body:   writer,
 		began:  make(chan struct{}),
 	}
-	b := &body{PipeReader: reader, cancel: cancel}
-	b.serving.Go(func() { serve(t.Handler, w, in) })
+	b := &inProcessBody{PipeReader: reader, cancel: cancel}
+	b.serving.Go(func() { serveInProcess(t.Handler, w, in) })
 
 	select {
 	case <-w.began:
@@ -48,7 +48,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // serve runs a handler until its end. A panic breaks the body off, as net/http closes the connection.
-func serve(h http.Handler, w *answer, r *http.Request) {
+func serveInProcess(h http.Handler, w *inProcessAnswer, r *http.Request) {
 	defer func() {
 		fault := error(io.EOF)
 		if recover() != nil {
@@ -63,14 +63,14 @@ func serve(h http.Handler, w *answer, r *http.Request) {
 }
 
 // body is the body of an answer. Its end is the end of the handler.
-type body struct {
+type inProcessBody struct {
 	*io.PipeReader
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
 }
 
 // Close ends the handler, whose writes fail from then on, and waits for its end.
-func (b *body) Close() error {
+func (b *inProcessBody) Close() error {
 	b.cancel()
 	err := b.PipeReader.Close()
 	b.serving.Wait()
@@ -78,7 +78,7 @@ func (b *body) Close() error {
 }
 
 // answer is the http.ResponseWriter of the handler.
-type answer struct {
+type inProcessAnswer struct {
 	header http.Header
 	body   *io.PipeWriter
 	once   sync.Once
@@ -88,10 +88,10 @@ type answer struct {
 }
 
 // Header returns the headers that the handler sets before it writes.
-func (w *answer) Header() http.Header { return w.header }
+func (w *inProcessAnswer) Header() http.Header { return w.header }
 
 // WriteHeader begins the answer. A second call has no effect.
-func (w *answer) WriteHeader(status int) {
+func (w *inProcessAnswer) WriteHeader(status int) {
 	if status < http.StatusOK {
 		return // an interim answer, which the caller does not need
 	}
@@ -103,15 +103,15 @@ func (w *answer) WriteHeader(status int) {
 }
 
 // Write blocks until the caller has read the bytes, or has closed the body.
-func (w *answer) Write(p []byte) (int, error) {
+func (w *inProcessAnswer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(p)
 }
 
 // Flush begins the answer. Bytes are not kept, so there are none to send.
-func (w *answer) Flush() { w.WriteHeader(http.StatusOK) }
+func (w *inProcessAnswer) Flush() { w.WriteHeader(http.StatusOK) }
 
-func (w *answer) response(req *http.Request, b *body) *http.Response {
+func (w *inProcessAnswer) response(req *http.Request, b *inProcessBody) *http.Response {
 	return &http.Response{
 		Status:        http.StatusText(w.status),
 		StatusCode:    w.status,

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// send sends a request to a handler on behalf of a browser.
+// sendInProcess sends a request to a handler on behalf of a browser.
 func sendInProcess(t *testing.T, h http.HandlerFunc, body io.Reader) (*http.Response, error) {
 	t.Helper()
 	from := httptest.NewRequest(http.MethodGet, "https://agent.example/ui/", nil)

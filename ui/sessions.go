@@ -44,9 +44,9 @@ type userSession struct {
 }
 
 // key is the digest of the ID of a session. So the time of a search tells nothing about an ID.
-type key [sha256.Size]byte
+type sessionKey [sha256.Size]byte
 
-func keyOf(id string) key { return sha256.Sum256([]byte(id)) }
+func sessionKeyOf(id string) sessionKey { return sha256.Sum256([]byte(id)) }
 
 // sessionStore keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
 // session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
@@ -59,12 +59,12 @@ type sessionStore struct {
 	now    func() time.Time
 
 	mu  sync.Mutex
-	all map[key]*userSession
+	all map[sessionKey]*userSession
 }
 
 // newSessionStore returns a store without sessions. It reads the time from now.
 func newSessionStore(limits SessionLimits, now func() time.Time) *sessionStore {
-	return &sessionStore{limits: limits, now: now, all: map[key]*userSession{}}
+	return &sessionStore{limits: limits, now: now, all: map[sessionKey]*userSession{}}
 }
 
 // Begin begins a session and returns its ID. Where there are too many, the one of the same token, or else of
@@ -79,7 +79,7 @@ func (s *sessionStore) Begin(l sessionLogin) (id string) {
 	id = rand.Text()
 	begun := &userSession{sessionLogin: l, used: s.now()}
 	begun.Context, begun.end = context.WithTimeout(context.Background(), s.limits.Lifetime)
-	s.all[keyOf(id)] = begun
+	s.all[sessionKeyOf(id)] = begun
 	return id
 }
 
@@ -88,9 +88,9 @@ func (s *sessionStore) Use(id string) *userSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	found := s.all[keyOf(id)]
+	found := s.all[sessionKeyOf(id)]
 	if found == nil || s.over(found) {
-		s.remove(keyOf(id))
+		s.remove(sessionKeyOf(id))
 		return nil
 	}
 	found.used = s.now()
@@ -102,8 +102,8 @@ func (s *sessionStore) End(id string) *userSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	found := s.all[keyOf(id)]
-	s.remove(keyOf(id))
+	found := s.all[sessionKeyOf(id)]
+	s.remove(sessionKeyOf(id))
 	return found
 }
 
@@ -112,7 +112,7 @@ func (s *sessionStore) over(x *userSession) bool {
 	return x.Context.Err() != nil || s.now().Sub(x.used) >= s.limits.Idle
 }
 
-func (s *sessionStore) remove(k key) {
+func (s *sessionStore) remove(k sessionKey) {
 	found := s.all[k]
 	if found != nil {
 		found.end()
@@ -132,7 +132,7 @@ func (s *sessionStore) sweep() {
 // thin makes a place among the sessions of a kind, of which there are at most some.
 func (s *sessionStore) thin(most int, of func(*userSession) bool) {
 	count := 0
-	var oldest key
+	var oldest sessionKey
 	for k, x := range s.all {
 		if !of(x) {
 			continue

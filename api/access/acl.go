@@ -1,6 +1,6 @@
 // Package access has the routes of policies, roles, tokens, auth methods, logins, identities, admission rules
-// and quotas, each with the call of the client. Callers import it as accessapi, because
-// the rows are in a package access, too.
+// and quotas, each with the call of the client. Callers import it as accessapi, because the rows are in a
+// package access, too.
 package access
 
 import (

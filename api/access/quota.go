@@ -72,11 +72,11 @@ func PutQuota(ctx context.Context, c *api.Client, s *quota.Spec) error {
 	return quotaPut.Exec(ctx, c, api.Request{Body: s})
 }
 
-var remove = api.NewEndpoint(api.Remove, "/v1/quota/{id}",
+var quotaDelete = api.NewEndpoint(api.Remove, "/v1/quota/{id}",
 	api.ServeMethod(quota.SpecDelete,
 		api.WithID(func(q *quota.SpecDeleteRequest, id string) { q.Name = id }), api.Whole))
 
 // DeleteQuota deletes a quota that no namespace names.
 func DeleteQuota(ctx context.Context, c *api.Client, name string) error {
-	return remove.Exec(ctx, c, api.Request{ID: name})
+	return quotaDelete.Exec(ctx, c, api.Request{ID: name})
 }

@@ -21,7 +21,7 @@ func serveIdentity(c *api.Call) (any, error) {
 
 // NodeIdentity describes the certificate of the agent of a node. The ID "" is the node of the called agent.
 func NodeIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
-	return identity.Send(ctx, c, api.Request{Query: query(nodeID)})
+	return identity.Send(ctx, c, api.Request{Query: nodeQuery(nodeID)})
 }
 
 // renewal is the body of a renewal, in the shape of the dialect. Any agent takes it.
@@ -46,5 +46,5 @@ func serveRenewal(c *api.Call) (any, error) {
 // RenewNodeIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is
 // the node of the called agent.
 func RenewNodeIdentity(ctx context.Context, c *api.Client, nodeID string) (*api.NodeIdentity, error) {
-	return renew.Send(ctx, c, api.Request{Query: query(nodeID), Body: renewal{NodeID: nodeID}})
+	return renew.Send(ctx, c, api.Request{Query: nodeQuery(nodeID), Body: renewal{NodeID: nodeID}})
 }

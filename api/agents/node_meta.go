@@ -11,12 +11,12 @@ import (
 	"berth/structs/nodecalls"
 )
 
-const path = "/v1/client/metadata"
+const nodeMetaPath = "/v1/client/metadata"
 
-var read = api.NewEndpoint[*nodecalls.NodeMeta](api.Get, path, serveRead,
+var nodeMetaGet = api.NewEndpoint[*nodecalls.NodeMeta](api.Get, nodeMetaPath, serveNodeMeta,
 	api.Needs(access.NeedsNodeRead))
 
-func serveRead(c *api.Call) (any, error) {
+func serveNodeMeta(c *api.Call) (any, error) {
 	id := c.Param("node_id")
 	meta, err := c.Agent.NodeMeta(id, nil)
 	if err != nil {
@@ -27,13 +27,13 @@ func serveRead(c *api.Call) (any, error) {
 
 // NodeMeta returns the metadata of a node. The ID "" is the node of the called agent.
 func NodeMeta(ctx context.Context, c *api.Client, nodeID string) (*nodecalls.NodeMeta, error) {
-	return read.Send(ctx, c, api.Request{Query: query(nodeID)})
+	return nodeMetaGet.Send(ctx, c, api.Request{Query: nodeQuery(nodeID)})
 }
 
-var apply = api.NewEndpoint[*nodecalls.NodeMeta](api.Put, path, serveApply,
+var nodeMetaPut = api.NewEndpoint[*nodecalls.NodeMeta](api.Put, nodeMetaPath, serveNodeMetaApply,
 	api.Needs(access.NeedsNodeWrite))
 
-func serveApply(c *api.Call) (any, error) {
+func serveNodeMetaApply(c *api.Call) (any, error) {
 	var body nodecalls.NodeMetaApply
 	err := c.DecodeBody(&body)
 	if err != nil {
@@ -70,10 +70,10 @@ func atNode(c *api.Call, named string, body any, answer func(nodeID string) (any
 func ApplyNodeMeta(
 	ctx context.Context, c *api.Client, a nodecalls.NodeMetaApply,
 ) (*nodecalls.NodeMeta, error) {
-	return apply.Send(ctx, c, api.Request{Query: query(a.NodeID), Body: a})
+	return nodeMetaPut.Send(ctx, c, api.Request{Query: nodeQuery(a.NodeID), Body: a})
 }
 
-func query(nodeID string) url.Values {
+func nodeQuery(nodeID string) url.Values {
 	v := url.Values{}
 	if nodeID != "" {
 		v.Set("node_id", nodeID)

@@ -1,5 +1,6 @@
 // Package operator has the commands of those who operate the cluster: on servers, Raft, snapshots of the
-// state, the scheduler, namespaces and events, on the log of an agent, the check of a machine and the page.
+// state with their redaction, the scheduler, namespaces and events, on the log of an agent, the check of a
+// machine and the page.
 package operator
 
 import (

@@ -13,7 +13,8 @@ type Identities interface {
 	// identity.KindService, and workload the name of the task or service. Without a token, ok is false: the
 	// job does not have the identity, the servers reject it, or have not answered since the agent started.
 	Token(kind, workload, name string) (token Token, ok bool)
-	// Changed returns a channel that closes at the next change of any token. Call it before Token.
+	// Changed returns a channel that closes at the next change of any token, the same one until then. Call it
+	// before Token.
 	Changed() <-chan struct{}
 }
 

@@ -7,7 +7,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
-	statenamespaces "berth/state/namespace"
+	statenamespace "berth/state/namespace"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/validate"
@@ -23,7 +23,7 @@ func (Namespaces) List(
 	resp *cluster.NamespaceListResponse,
 ) (err error) {
 	name := func(n *cluster.Namespace) string { return n.Name }
-	resp.Namespaces, err = query.PageByName(statenamespaces.All(tx), name, req, resp)
+	resp.Namespaces, err = query.PageByName(statenamespace.All(tx), name, req, resp)
 	return err
 }
 
@@ -33,7 +33,7 @@ func (Namespaces) Get(
 	req *cluster.NamespaceGetRequest,
 	resp *cluster.NamespaceGetResponse,
 ) error {
-	resp.Namespace = statenamespaces.Get(tx, req.Name)
+	resp.Namespace = statenamespace.Get(tx, req.Name)
 	if resp.Namespace == nil {
 		return structs.NotFoundf("there is no namespace %q", structs.Cut(req.Name, structs.MaxQuoted))
 	}

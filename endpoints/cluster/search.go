@@ -10,7 +10,7 @@ import (
 	"berth/endpoints/core"
 	"berth/state"
 	"berth/state/csi"
-	statenamespaces "berth/state/namespace"
+	statenamespace "berth/state/namespace"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/cluster"
@@ -43,7 +43,7 @@ var idsByContext = map[string]idsFunc{
 			func(j *structs.Job) (ns, id string) { return j.Namespace, j.ID })
 	},
 	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
-		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
+		return withPrefix(prefix, idsOf(slices.Values(statenamespace.All(tx)),
 			func(n *cluster.Namespace) (ns, id string) { return "", n.Name }))
 	},
 	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// FakeConsul makes tokens in memory. The secret of a token is that of secretFor.
+// FakeConsul makes tokens in memory. The secret of a token is that of SecretFor.
 type FakeConsul struct {
 	mu      sync.Mutex
 	Made    []core.ServiceToken

@@ -64,7 +64,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 	}
 }
 
-// asksFor makes a group ask for volumes, to write to them beside others, as testClaim does.
+// asksFor makes a group ask for volumes, to write to them beside others, as endpointstest.Claim does.
 func asksFor(volumes ...string) func(*structs.TaskGroup) {
 	return asksIn(structs.CSIMultiNodeMultipleWriter, volumes...)
 }

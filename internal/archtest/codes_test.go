@@ -53,7 +53,7 @@ var askedCodes = map[string]string{
 	"server/control/volumes.DriftLoop.isMissing":      byMeaning,
 	"server/control/volumes.listPages":                byToken,
 	"server/control.exhaustedError":                   byMeaning,
-	"server/control.rejected":                         byOutcome,
+	"server/control.rejectedByPlugin":                 byOutcome,
 	"server/control.givesUp":                          byPolicy,
 	"server/control/volumes.healthPass.askFor":        byNextAsk,
 	"server/nodeconn.TryNext":                         byPolicy,

@@ -15,7 +15,7 @@ import (
 const smallPackage = 150
 
 // reasons begin the sentence with which the comment of a small package says why it is one.
-var reasons = regexp.MustCompile(`\bapart\b|\bsmall because\b|\ba package of its own\b`)
+var reasons = regexp.MustCompile(`\b(is|are) apart\b|\bsmall because\b|\ba package of its own\b`)
 
 // TestSmallPackages_SayWhyTheyAreApart: a reader asks why their code is not beside its caller.
 func TestSmallPackages_SayWhyTheyAreApart(t *testing.T) {

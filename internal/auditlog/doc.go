@@ -1,5 +1,5 @@
 // Package auditlog writes the audit log of an agent: one line of JSON for each event, into files, to stdout
-// and to syslog.
+// and to syslog. A context carries the origin of its request (WithOrigin).
 //
 // Its rules:
 //

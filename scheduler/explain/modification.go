@@ -21,7 +21,7 @@ func ModificationReasons(v *structs.CSIVolume, now time.Time) []*structs.Reason 
 	pending := storage.PendingParameters(v)
 	switch {
 	case len(pending) > 0:
-		r := describe(fmt.Sprintf("the plugin is to change %s of volume %s",
+		r := withFailure(fmt.Sprintf("the plugin is to change %s of volume %s",
 			strings.Join(slices.Sorted(maps.Keys(pending)), ", "), v.ID), failed, now)
 		r.Remedy = "if this lasts: berth plugin status " + structs.ShellWord(v.PluginID)
 		if failed != nil {
@@ -30,7 +30,7 @@ func ModificationReasons(v *structs.CSIVolume, now time.Time) []*structs.Reason 
 		r.Because = unknownOutcome(v.Call, now)
 		return []*structs.Reason{r}
 	case failed != nil && v.State == structs.VolumeReady:
-		r := describe(fmt.Sprintf("the plugin has rejected the last change of the mutable parameters of "+
+		r := withFailure(fmt.Sprintf("the plugin has rejected the last change of the mutable parameters of "+
 			"volume %s, which keeps those that it has", v.ID), failed, now)
 		r.Remedy = "correct mutable_parameters in its file and run it again: " +
 			structs.CommandLine(v.Namespace, "volume register", "FILE")
@@ -40,7 +40,7 @@ func ModificationReasons(v *structs.CSIVolume, now time.Time) []*structs.Reason 
 }
 
 // describe adds the last failure, nil for none, to the text of a reason.
-func describe(text string, failed *structs.OperationError, now time.Time) *structs.Reason {
+func withFailure(text string, failed *structs.OperationError, now time.Time) *structs.Reason {
 	if failed == nil {
 		return &structs.Reason{Text: text}
 	}

@@ -35,7 +35,7 @@ type Placer struct {
 	placed     int              // bytes of the allocations of the plan's last part, about
 	parts      []int            // the numbers of allocations at which later parts of the plan begin
 
-	spares   map[jobGroup]*Spare                     // a group without a pace has nil
+	spares   map[jobGroup]*groupSpare                // a group without a pace has nil
 	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
@@ -45,7 +45,7 @@ func New(o *feasible.Outlook, with Options) *Placer {
 		outlook:        o,
 		options:        with,
 		ExhaustedNodes: map[string]bool{},
-		spares:         map[jobGroup]*Spare{},
+		spares:         map[jobGroup]*groupSpare{},
 	}
 }
 
@@ -387,12 +387,12 @@ func (p *Placer) trackerFor(w *Placement) *structs.RescheduleTracker {
 		}
 	}
 
-	return RescheduleTracker(ReschedulePolicyOf(p.outlook.Job, w.Group.Spec.TaskGroup), w.Prev, newest)
+	return rescheduleTracker(ReschedulePolicyOf(p.outlook.Job, w.Group.Spec.TaskGroup), w.Prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
-	size := 512 + 160*len(RescheduleEvents(a)) + rejects.MetricBytes(a.Metrics)
+	size := 512 + 160*len(rescheduleEvents(a)) + rejects.MetricBytes(a.Metrics)
 	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
 	for task, groups := range a.Devices {
 		size += len(task)

@@ -61,7 +61,7 @@ func (p *Placer) placeByPreemption(w *Placement, t *rejects.Count) bool {
 
 // chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
 // another node, so that the same nodes do not always suffer.
-func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []Candidate) {
+func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []preemptible) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
 		w.Group.Filter(p.outlook.AllNodes())
@@ -76,7 +76,7 @@ func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []Ca
 			continue
 		}
 
-		if node == nil || CompareVictims(victims, best) < 0 {
+		if node == nil || compareVictims(victims, best) < 0 {
 			node = v
 			best = victims
 		}
@@ -98,7 +98,7 @@ func (p *Placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []Candidate {
+func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preemptible {
 	r := p.outlook.Check(d, v)
 
 	// Victims help against this filter only.
@@ -115,36 +115,36 @@ func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []Candidate
 	if capacity.Short(d.Group.Ask) != "" {
 		return nil
 	}
-	return ChooseVictims(feasible.NewTrial(p.outlook, d, v), from)
+	return chooseVictims(feasible.NewTrial(p.outlook, d, v), from)
 }
 
 // displaceable returns the allocations of a node that the job may displace.
-func (p *Placer) displaceable(v *feasible.NodeView) []Candidate {
-	var all []Candidate
+func (p *Placer) displaceable(v *feasible.NodeView) []preemptible {
+	var all []preemptible
 	for a := range state.LiveAllocsByNode(p.outlook, v.Node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
 		if !p.outlook.Stops(a.ID) && len(a.CSIPlugins) == 0 &&
 			priority <= p.outlook.Job.Priority-priorityGap {
-			all = append(all, Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
+			all = append(all, preemptible{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
 	return all
 }
 
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
-func (p *Placer) spareOf(a *structs.Allocation) *Spare {
+func (p *Placer) spareOf(a *structs.Allocation) *groupSpare {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s
 	}
 
-	var s *Spare
+	var s *groupSpare
 	j := state.Job(p.outlook, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
 		g := j.Group(a.TaskGroup)
 
 		// What the group misses already counts against max_parallel.
-		s = &Spare{Left: g.Migrate.MaxParallel - g.Count}
+		s = &groupSpare{Left: g.Migrate.MaxParallel - g.Count}
 		for other := range state.LiveAllocsByJob(p.outlook, a.Namespace, a.JobID) {
 			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {
 				s.Left++

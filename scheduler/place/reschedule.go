@@ -69,8 +69,8 @@ func endOf(a *structs.Allocation) int64 {
 	return last
 }
 
-// RescheduleEvents returns the reschedules that led to an allocation, the oldest first.
-func RescheduleEvents(a *structs.Allocation) []*structs.RescheduleEvent {
+// rescheduleEvents returns the reschedules that led to an allocation, the oldest first.
+func rescheduleEvents(a *structs.Allocation) []*structs.RescheduleEvent {
 	if a.RescheduleTracker == nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func RescheduleEvents(a *structs.Allocation) []*structs.RescheduleEvent {
 // triesSince counts the reschedules within an interval that ends with the allocation.
 func triesSince(a *structs.Allocation, since int64) int {
 	n := 0
-	for _, e := range RescheduleEvents(a) {
+	for _, e := range rescheduleEvents(a) {
 		if e.RescheduleTime >= since {
 			n++
 		}
@@ -91,7 +91,7 @@ func triesSince(a *structs.Allocation, since int64) int {
 // nextDelay returns the delay of the next reschedule. Delays that grow begin again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
-	past := RescheduleEvents(a)
+	past := rescheduleEvents(a)
 	lived := time.Duration(ended - a.CreateTime)
 	if !policy.DelaysGrow() ||
 		len(past) == 0 ||
@@ -122,12 +122,12 @@ func delayBefore(past []*structs.RescheduleEvent) time.Duration {
 	return before
 }
 
-// RescheduleTracker returns the reschedules that the successor of an allocation remembers. The newest one is
+// rescheduleTracker returns the reschedules that the successor of an allocation remembers. The newest one is
 // added unless it is nil.
-func RescheduleTracker(
+func rescheduleTracker(
 	policy *structs.ReschedulePolicy, prev *structs.Allocation, newest *structs.RescheduleEvent,
 ) *structs.RescheduleTracker {
-	events := slices.Clone(RescheduleEvents(prev))
+	events := slices.Clone(rescheduleEvents(prev))
 	if newest != nil {
 		events = append(events, newest)
 	}

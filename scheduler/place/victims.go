@@ -10,19 +10,19 @@ import (
 // This file chooses the allocations of a node that a more important placement displaces. It is pure: the
 // caller tells whether the placement fits.
 
-// Candidate is an allocation that a placement may displace.
-type Candidate struct {
+// preemptible is an allocation that a placement may displace.
+type preemptible struct {
 	Alloc    *structs.Allocation
 	Priority int
-	Spare    *Spare // of its group; nil if the group may miss any number
+	Spare    *groupSpare // of its group; nil if the group may miss any number
 }
 
-// Spare is the number of allocations that a group can miss now: max_parallel of its migrate block less the
-// allocations that it misses already.
-type Spare struct{ Left int }
+// groupSpare is the number of allocations that a group can miss now: max_parallel of its migrate block less
+// the allocations that it misses already.
+type groupSpare struct{ Left int }
 
-// Trial is a node with a placement that does not fit there. It changes as allocations are set aside.
-type Trial interface {
+// victimTrial is a node with a placement that does not fit there. It changes as allocations are set aside.
+type victimTrial interface {
 	Fits() bool
 	SetAside(a *structs.Allocation)
 	PutBack(a *structs.Allocation)
@@ -32,15 +32,15 @@ type Trial interface {
 	Measure() func(a *structs.Allocation) (missing float64, helps bool)
 }
 
-// ChooseVictims returns the candidates without which the placement fits, none of them superfluous. It returns
+// chooseVictims returns the candidates without which the placement fits, none of them superfluous. It returns
 // none if the placement does not fit without all of them. The trial is as before.
-func ChooseVictims(t Trial, from []Candidate) (victims []Candidate) {
-	taken := take(t, slices.Clone(from))
+func chooseVictims(t victimTrial, from []preemptible) (victims []preemptible) {
+	taken := takeVictims(t, slices.Clone(from))
 	suffices := t.Fits()
 
 	// The most important ones are tried first, of equal ones the last.
 	slices.Reverse(taken)
-	slices.SortStableFunc(taken, func(a, b Candidate) int { return cmp.Compare(b.Priority, a.Priority) })
+	slices.SortStableFunc(taken, func(a, b preemptible) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, c := range taken {
 		t.PutBack(c.Alloc)
 		if suffices && !t.Fits() {
@@ -58,8 +58,8 @@ func ChooseVictims(t Trial, from []Candidate) (victims []Candidate) {
 
 // take sets candidates aside, the best one first, until the placement fits or none is left. It returns them
 // in this order, and changes the order of the others.
-func take(t Trial, from []Candidate) []Candidate {
-	missed := map[*Spare]int{} // by the candidates that are set aside
+func takeVictims(t victimTrial, from []preemptible) []preemptible {
+	missed := map[*groupSpare]int{} // by the candidates that are set aside
 	for at := range from {
 		if t.Fits() {
 			return from[:at]
@@ -88,7 +88,7 @@ func take(t Trial, from []Candidate) []Candidate {
 // Then the least important come first, then the ones that their groups can miss, then the ones after which
 // the least is missing, then the smallest.
 func rankOf(
-	c *Candidate, measure func(*structs.Allocation) (float64, bool), missed map[*Spare]int,
+	c *preemptible, measure func(*structs.Allocation) (float64, bool), missed map[*groupSpare]int,
 ) (rank [5]float64) {
 	missing, helps := measure(c.Alloc)
 	if !helps {
@@ -97,39 +97,39 @@ func rankOf(
 	rank[1] = float64(c.Priority)
 	rank[2] = float64(c.beyond(missed[c.Spare] + 1))
 	rank[3] = missing
-	rank[4] = float64(size(c.Alloc))
+	rank[4] = float64(sizeOf(c.Alloc))
 	return rank
 }
 
 // beyond returns the number of allocations that the group of a candidate misses beyond its spare.
-func (c *Candidate) beyond(missed int) int {
+func (c *preemptible) beyond(missed int) int {
 	if c.Spare == nil {
 		return 0
 	}
 	return max(0, missed-c.Spare.Left)
 }
 
-// CompareVictims orders the victims of two nodes, the better ones first: the fewest, then the lowest
+// compareVictims orders the victims of two nodes, the better ones first: the fewest, then the lowest
 // priorities, then the ones that their groups can miss, then the smallest.
-func CompareVictims(a, b []Candidate) int {
+func compareVictims(a, b []preemptible) int {
 	return slices.Compare(costOf(a), costOf(b))
 }
 
-func costOf(victims []Candidate) []int {
+func costOf(victims []preemptible) []int {
 	cost := make([]int, 4)
-	missed := map[*Spare]int{}
+	missed := map[*groupSpare]int{}
 	for _, c := range victims {
 		missed[c.Spare]++
 		cost[0]++
 		cost[1] += c.Priority
 		cost[2] += min(1, c.beyond(missed[c.Spare]))
-		cost[3] += size(c.Alloc)
+		cost[3] += sizeOf(c.Alloc)
 	}
 	return cost
 }
 
 // size returns the resources of an allocation as one number, to compare.
-func size(a *structs.Allocation) int {
+func sizeOf(a *structs.Allocation) int {
 	if a.Resources == nil {
 		return 0
 	}

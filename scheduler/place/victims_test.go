@@ -40,7 +40,7 @@ func (n *fakeNode) Measure() func(a *structs.Allocation) (missing float64, helps
 	}
 }
 
-func (n *fakeNode) fitsWithout(victims []Candidate) bool {
+func (n *fakeNode) fitsWithout(victims []preemptible) bool {
 	for _, c := range victims {
 		n.SetAside(c.Alloc)
 	}
@@ -51,10 +51,10 @@ func (n *fakeNode) fitsWithout(victims []Candidate) bool {
 	return fits
 }
 
-// candidate returns an allocation with a priority and cpu.
-func victim(id string, priority, cpu int, spare *Spare) Candidate {
+// victim returns a candidate: an allocation with a priority and cpu.
+func victim(id string, priority, cpu int, spare *groupSpare) preemptible {
 	a := &structs.Allocation{ID: id, Resources: &structs.Resources{CPU: cpu}}
-	return Candidate{Alloc: a, Priority: priority, Spare: spare}
+	return preemptible{Alloc: a, Priority: priority, Spare: spare}
 }
 
 // The victims suffice, none of them is superfluous, and there are some whenever all candidates suffice. The
@@ -62,8 +62,8 @@ func victim(id string, priority, cpu int, spare *Spare) Candidate {
 func TestChoose_TakesNoSuperfluousVictim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &fakeNode{needs: rapid.IntRange(1, 100).Draw(t, "needs"), setAside: map[string]bool{}}
-		spares := []*Spare{nil, {Left: 1}, {Left: 2}}
-		var from []Candidate
+		spares := []*groupSpare{nil, {Left: 1}, {Left: 2}}
+		var from []preemptible
 		for i := range rapid.IntRange(0, 12).Draw(t, "candidates") {
 			from = append(from, victim(fmt.Sprint(i),
 				rapid.IntRange(1, 3).Draw(t, "priority"), rapid.IntRange(0, 30).Draw(t, "cpu"),
@@ -72,7 +72,7 @@ func TestChoose_TakesNoSuperfluousVictim(t *testing.T) {
 		n.port = rapid.SampledFrom([]string{"", "0", "1", "of another"}).Draw(t, "port")
 		before := n.needs
 
-		victims := ChooseVictims(n, from)
+		victims := chooseVictims(n, from)
 		if n.needs != before || len(n.setAside) > 0 {
 			t.Fatalf("the node is changed: %+v", n)
 		}
@@ -91,36 +91,36 @@ func TestChoose_TakesNoSuperfluousVictim(t *testing.T) {
 }
 
 func TestChoose_Order(t *testing.T) {
-	spare := &Spare{Left: 1}
+	spare := &groupSpare{Left: 1}
 	for name, c := range map[string]struct {
 		needs int
 		port  string
-		from  []Candidate // x seems to hold the port
+		from  []preemptible // x seems to hold the port
 		want  string
 	}{
-		"the least important": {50, "", []Candidate{
+		"the least important": {50, "", []preemptible{
 			victim("a", 20, 50, nil), victim("b", 10, 60, nil)}, "[b]"},
-		"the smallest that suffices": {50, "", []Candidate{
+		"the smallest that suffices": {50, "", []preemptible{
 			victim("a", 10, 70, nil), victim("b", 10, 60, nil)}, "[b]"},
-		"the largest if none suffices": {50, "", []Candidate{
+		"the largest if none suffices": {50, "", []preemptible{
 			victim("a", 10, 10, nil), victim("b", 10, 30, nil), victim("c", 10, 25, nil)}, "[b c]"},
-		"those that a group can miss": {50, "", []Candidate{
+		"those that a group can miss": {50, "", []preemptible{
 			victim("a", 10, 30, spare), victim("b", 10, 20, spare),
 			victim("c", 10, 25, nil)}, "[a c]"},
-		"the highest priority is left out first": {50, "", []Candidate{
+		"the highest priority is left out first": {50, "", []preemptible{
 			victim("a", 10, 20, nil), victim("b", 20, 10, nil), victim("c", 30, 30, nil)}, "[a c]"},
-		"the highest priority of all is left out first": {54, "b", []Candidate{
+		"the highest priority of all is left out first": {54, "b", []preemptible{
 			victim("a", 10, 20, nil), victim("b", 35, 5, nil), victim("c", 20, 30, nil),
 			victim("x", 30, 25, nil)}, "[a b c]"},
-		"those that a group cannot miss are left out first": {50, "", []Candidate{
-			victim("a", 10, 20, nil), victim("b", 10, 25, &Spare{}),
-			victim("c", 10, 30, &Spare{Left: -1})}, "[a c]"},
-		"the holder of the port": {50, "b", []Candidate{
+		"those that a group cannot miss are left out first": {50, "", []preemptible{
+			victim("a", 10, 20, nil), victim("b", 10, 25, &groupSpare{}),
+			victim("c", 10, 30, &groupSpare{Left: -1})}, "[a c]"},
+		"the holder of the port": {50, "b", []preemptible{
 			victim("a", 10, 30, nil), victim("b", 30, 20, nil), victim("c", 10, 50, nil)}, "[a b]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, v := range ChooseVictims(&fakeNode{c.needs, c.port, "x", map[string]bool{}}, c.from) {
+			for _, v := range chooseVictims(&fakeNode{c.needs, c.port, "x", map[string]bool{}}, c.from) {
 				got = append(got, v.Alloc.ID)
 			}
 			slices.Sort(got)
@@ -134,8 +134,8 @@ func TestChoose_Order(t *testing.T) {
 // Of two nodes the one with fewer victims suffers, then the one with less important ones, then the one whose
 // groups can miss theirs, then the one with smaller ones.
 func TestCompare(t *testing.T) {
-	spare := &Spare{Left: 1}
-	order := [][]Candidate{
+	spare := &groupSpare{Left: 1}
+	order := [][]preemptible{
 		{victim("a", 40, 10, nil)},
 		{victim("a", 10, 80, nil), victim("b", 10, 80, nil)},
 		{victim("a", 20, 10, spare), victim("b", 10, 10, nil)},
@@ -144,7 +144,7 @@ func TestCompare(t *testing.T) {
 	}
 	for i := range order {
 		for j := range order {
-			if got := CompareVictims(order[i], order[j]); (got < 0) != (i < j) || (got == 0) != (i == j) {
+			if got := compareVictims(order[i], order[j]); (got < 0) != (i < j) || (got == 0) != (i == j) {
 				t.Errorf("%d and %d compare as %d", i, j, got)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 // rejected reports whether an error is the rejection of a request by the plugin. Without a code the plugin
 // was not called: its half on the node may lack a capability for a moment. Neither was it by a node whose
 // plugin such calls have ended: they may have made something before.
-func rejected(err error) bool {
+func rejectedByPlugin(err error) bool {
 	switch structs.KindOf(err) {
 	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
 		code := structs.CodeOf(err)
@@ -29,7 +29,7 @@ func learned(
 	kind := structs.KindOf(err)
 	ours := v.Unanswered || v.Call != nil || csi.IsMadeName(v.ID, v.NameAtPlugin())
 	switch {
-	case !rejected(err):
+	case !rejectedByPlugin(err):
 		return outcome, err
 	case kind == structs.KindConflict && ours:
 		return nil, structs.Unavailablef("plugin %q may have volume %q under the name %q; if it does not, "+
@@ -44,7 +44,7 @@ func learned(
 // remove is the command that deletes the row alone.
 func unmade(err error, remove string) error {
 	switch {
-	case !rejected(err):
+	case !rejectedByPlugin(err):
 		return err
 	case structs.IsKind(err, structs.KindConflict):
 		return structs.Unavailablef("the plugin may have it; if it does not, delete the row alone: %s: %w",

@@ -3,11 +3,14 @@ package csi_test
 import (
 	"testing"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"berth/state"
 	"berth/state/statetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is that of the state, with the functions that the tests of volumes need.
 type fixture struct{ *statetest.Fixture }

@@ -1,11 +1,16 @@
 package namespace_test
 
 import (
+	"testing"
+
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"berth/state"
 	"berth/state/statetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is that of the state, with namespaces and quotas.
 type fixture struct{ *statetest.Fixture }

@@ -150,7 +150,7 @@ func Apply(tx *mvcc.WriteTx, p *cluster.NamespaceApplyRequest) error {
 	}
 
 	n := p.Definition.Copy()
-	err := CheckQuotaExists(tx, n)
+	err := checkQuotaExists(tx, n)
 	if err != nil {
 		return err
 	}

@@ -109,8 +109,8 @@ func NoQuota(name string) error {
 	return structs.NotFoundf("there is no quota %q", structs.Cut(name, structs.MaxQuoted))
 }
 
-// CheckQuotaExists returns an error if a namespace names a quota that does not exist.
-func CheckQuotaExists(tx mvcc.Reader, n *cluster.Namespace) error {
+// checkQuotaExists returns an error if a namespace names a quota that does not exist.
+func checkQuotaExists(tx mvcc.Reader, n *cluster.Namespace) error {
 	if n.Quota != "" && schema.Quotas.Get(tx, n.Quota) == nil {
 		return structs.Preconditionf("namespace %q: there is no quota %q; create it: berth quota apply FILE",
 			n.Name, structs.Cut(n.Quota, structs.MaxQuoted))
@@ -183,7 +183,7 @@ func CheckQuotas(c *schema.Report) {
 		c.Want(err == nil, "quota %s is invalid: %v", s.Name, err)
 	}
 	for n := range schema.Namespaces.Scan(c) {
-		c.Want(CheckQuotaExists(c, n) == nil, "namespace %s: quota %s is gone", n.Name, n.Quota)
+		c.Want(checkQuotaExists(c, n) == nil, "namespace %s: quota %s is gone", n.Name, n.Quota)
 	}
 }
 

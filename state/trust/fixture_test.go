@@ -1,11 +1,16 @@
 package trust_test
 
 import (
+	"testing"
+
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"berth/state"
 	"berth/state/statetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is that of the state, with the functions that the tests of trust need.
 type fixture struct{ *statetest.Fixture }

@@ -80,7 +80,7 @@ func (o ofAlloc) Token(kind, workload, name string) (hooks.Token, bool) {
 }
 
 // Changed implements hooks.Identities. No token changes.
-func (ofAlloc) Changed() <-chan struct{} { return make(chan struct{}) }
+func (ofAlloc) Changed() <-chan struct{} { return nil }
 
 // Identity signs an identity.
 func (s *Signer) Identity(w access.WantedIdentity) (structs.Secret, error) {

@@ -52,8 +52,6 @@ func Endpoints(m *Manager, deps EndpointDeps) []rpc.Endpoint {
 	}
 }
 
-type conn = Conn
-
 type endpoints struct {
 	m *Manager
 	EndpointDeps
@@ -61,7 +59,7 @@ type endpoints struct {
 
 // controller returns the healthy controller that a request is for. One of another driver than the request
 // names answers unavailable, as if there were none.
-func (e *endpoints) controller(req nodecalls.CSIControllerRequest) (*conn, error) {
+func (e *endpoints) controller(req nodecalls.CSIControllerRequest) (*Conn, error) {
 	pluginID, provider := req.Driver()
 	conn, err := e.m.Healthy(structs.CSIKindController, pluginID)
 	if err != nil {
@@ -96,7 +94,7 @@ type controllerCall struct {
 // the loss of this node, which may have been frozen, is rejected: the servers may have called another
 // controller since.
 func callController[T any](
-	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
+	ctx context.Context, c controllerCall, fn func(context.Context, *Conn) (*T, error),
 ) (*T, error) {
 	controller, err := c.controller(c.req)
 	if err != nil {
@@ -139,9 +137,9 @@ func wireError(err error) error {
 
 // withEmptyReply gives a call without an answer the empty answer of its method.
 func withEmptyReply(
-	fn func(context.Context, *conn) error,
-) func(context.Context, *conn) (*structs.Empty, error) {
-	return func(ctx context.Context, c *conn) (*structs.Empty, error) {
+	fn func(context.Context, *Conn) error,
+) func(context.Context, *Conn) (*structs.Empty, error) {
+	return func(ctx context.Context, c *Conn) (*structs.Empty, error) {
 		return &structs.Empty{}, fn(ctx, c)
 	}
 }
@@ -149,7 +147,7 @@ func withEmptyReply(
 func (e *endpoints) create(
 	ctx context.Context, req *nodecalls.ClientCSICreateRequest,
 ) (*nodecalls.ClientCSICreateResponse, error) {
-	create := func(ctx context.Context, c *conn) (*nodecalls.ClientCSICreateResponse, error) {
+	create := func(ctx context.Context, c *Conn) (*nodecalls.ClientCSICreateResponse, error) {
 		resp, err := c.CreateVolume(ctx, req)
 		switch {
 		case csi.Code(err) == structs.CSICodeExhausted:
@@ -183,7 +181,7 @@ func (e *endpoints) delete(
 ) (*structs.Empty, error) {
 	c := Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
 	return callController(ctx, controllerCall{e, req, c},
-		withEmptyReply(func(ctx context.Context, c *conn) error {
+		withEmptyReply(func(ctx context.Context, c *Conn) error {
 			return c.DeleteVolume(ctx, req)
 		}))
 }
@@ -196,7 +194,7 @@ func (e *endpoints) attach(
 		RPC:    "ControllerPublishVolume",
 		Where:  req.ExternalNodeID,
 	}
-	attach := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIAttachResponse, error) {
+	attach := func(ctx context.Context, c *Conn) (*nodecalls.ClientCSIAttachResponse, error) {
 		return c.ControllerPublishVolume(ctx, req)
 	}
 	return callController(ctx, controllerCall{e, req, c}, attach)
@@ -211,7 +209,7 @@ func (e *endpoints) detach(
 		Where:  req.ExternalNodeID,
 	}
 	return callController(ctx, controllerCall{e, req, c},
-		withEmptyReply(func(ctx context.Context, c *conn) error {
+		withEmptyReply(func(ctx context.Context, c *Conn) error {
 			return c.ControllerUnpublishVolume(ctx, req)
 		}))
 }
@@ -244,7 +242,7 @@ func (e *endpoints) expand(
 	ctx context.Context, req *nodecalls.ClientCSIExpandRequest,
 ) (*nodecalls.ClientCSIExpandResponse, error) {
 	c := Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
-	expand := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIExpandResponse, error) {
+	expand := func(ctx context.Context, c *Conn) (*nodecalls.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
 		if csi.Code(err) == structs.CSICodeExhausted {
 			return &nodecalls.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
@@ -259,7 +257,7 @@ func (e *endpoints) modify(
 ) (*structs.Empty, error) {
 	c := Call{Volume: req.ExternalID, RPC: "ControllerModifyVolume"}
 	return callController(ctx, controllerCall{e, req, c},
-		withEmptyReply(func(ctx context.Context, c *conn) error {
+		withEmptyReply(func(ctx context.Context, c *Conn) error {
 			return csi.ControllerModifyVolume(ctx, c.Client, req)
 		}))
 }

@@ -18,7 +18,7 @@ func (e *endpoints) createSnapshot(
 		RPC:    "CreateSnapshot",
 		Where:  "name:" + req.Name,
 	}
-	create := func(ctx context.Context, c *conn) (*nodecalls.ClientCSISnapshotResponse, error) {
+	create := func(ctx context.Context, c *Conn) (*nodecalls.ClientCSISnapshotResponse, error) {
 		s, err := csi.Snapshots{Client: c.Client}.Create(ctx, req)
 		if csi.Code(err) == structs.CSICodeExhausted {
 			return &nodecalls.ClientCSISnapshotResponse{Exhausted: err.Error()}, nil
@@ -34,7 +34,7 @@ func (e *endpoints) deleteSnapshot(
 	// The IDs of volumes and those of snapshots may be equal.
 	c := Call{Volume: "snapshot:" + req.ExternalID, RPC: "DeleteSnapshot"}
 	return callController(ctx, controllerCall{e, req, c},
-		withEmptyReply(func(ctx context.Context, c *conn) error {
+		withEmptyReply(func(ctx context.Context, c *Conn) error {
 			return csi.Snapshots{Client: c.Client}.Delete(ctx, req)
 		}))
 }

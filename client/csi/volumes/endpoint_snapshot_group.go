@@ -17,7 +17,7 @@ func (e *endpoints) createGroup(
 		Others: req.SourceExternalIDs,
 		RPC:    "CreateVolumeGroupSnapshot",
 	}
-	create := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIGroupResponse, error) {
+	create := func(ctx context.Context, c *Conn) (*nodecalls.ClientCSIGroupResponse, error) {
 		g, err := csi.Groups{Client: c.Client}.Create(ctx, req)
 		if csi.Code(err) == structs.CSICodeExhausted {
 			return &nodecalls.ClientCSIGroupResponse{Exhausted: err.Error()}, nil
@@ -36,7 +36,7 @@ func (e *endpoints) deleteGroup(
 		RPC:    "DeleteVolumeGroupSnapshot",
 	}
 	return callController(ctx, controllerCall{e, req, c},
-		withEmptyReply(func(ctx context.Context, c *conn) error {
+		withEmptyReply(func(ctx context.Context, c *Conn) error {
 			return csi.Groups{Client: c.Client}.Delete(ctx, req)
 		}))
 }

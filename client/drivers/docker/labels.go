@@ -23,7 +23,7 @@ const (
 	dialectPrefix = "com.hashicorp.nomad."
 )
 
-// extraLabels make the labels of settings.LabelNames.
+// extraLabels make the labels of taskconfig.LabelNames.
 var extraLabels = map[string]func(o *Options, cfg *driver.TaskConfig) string{
 	"job_name":        func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobName },
 	"job_id":          func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobID },

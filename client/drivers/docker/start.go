@@ -33,7 +33,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
-	err = hostconfig.Check(d.cfg, cfg, want)
+	err = hostconfig.CheckPrivileges(d.cfg, cfg, want)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Package manager holds a node's task drivers: the one list of them, their fingerprints, the look-up by
 // name, and the events of tasks. There are two kinds: drivers of the agent's own process, which are asked at
 // intervals, and external ones, which run as processes and report by themselves. New makes the drivers once.
-// A driver may become usable or unusable later.
+// A driver may become usable or unusable later. The package also installs the program of the supervisors.
 package manager
 
 import (

@@ -103,7 +103,7 @@ func (k *healthCheck) Cancel() { k.cancel() }
 // Wait waits until the check has ended, after Cancel or with the context of startCheck.
 func (k *healthCheck) Wait() { <-k.done }
 
-// checkStatus returns the state of the check.
+// Status returns the state of the check.
 func (k *healthCheck) Status() checkStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()

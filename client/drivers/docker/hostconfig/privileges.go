@@ -21,9 +21,9 @@ var defaultCapabilities = []string{
 	"setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
 }
 
-// Check rejects a task that asks for more than this node allows. A task that runs a CSI plugin is
+// CheckPrivileges rejects a task that asks for more than this node allows. A task that runs a CSI plugin is
 // privileged, so nothing is kept from it.
-func Check(c taskconfig.Settings, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+func CheckPrivileges(c taskconfig.Settings, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	if cfg.Privileged {
 		return nil
 	}
@@ -91,7 +91,7 @@ func allows(c taskconfig.Settings, name string) bool {
 // allows, with the job's additions, without the ones that the job drops.
 func Confine(c taskconfig.Settings, h *container.HostConfig, want *taskconfig.Task) {
 	h.CapDrop = []string{taskconfig.AllCapabilities}
-	// Check has found that the node allows all.
+	// CheckPrivileges has found that the node allows all.
 	if slices.Contains(want.CapAdd, taskconfig.AllCapabilities) {
 		h.CapAdd = []string{taskconfig.AllCapabilities}
 		h.CapDrop = want.CapDrop
