@@ -160,8 +160,8 @@ func (s *allocSet) group(allocID string) *structs.TaskGroup {
 }
 
 // compare compares the allocations with the servers' list of their indexes. changed are here and differ,
-// others are not here, and gone are those that the servers no longer know. It forgets ignored ones that are
-// gone. It changes no runner. The caller stops those that are gone, and fetches the others.
+// others are not here, and the servers no longer know gone ones. It forgets ignored ones that are
+// gone. It changes no runner. The caller stops gone ones, and fetches the others.
 func (s *allocSet) compare(
 	wanted map[string]uint64,
 ) (changed, others []string, gone []*allocrunner.Runner) {

@@ -82,7 +82,7 @@ func (q *requests) avoidMissing(winner *request) {
 	}
 }
 
-// run returns the first request that was granted, or whose answer is that of all servers, with its error.
+// run returns the first request that was granted, or whose answer all servers would give, with its error.
 func (q *requests) run(ctx context.Context) (*request, error) {
 	var faults []error
 	for {

@@ -33,7 +33,7 @@ type allocCalls struct {
 	sessions execSessions
 }
 
-// newAllocCalls makes those of a node.
+// newAllocCalls makes the calls of a node.
 func newAllocCalls(c callConfig) *allocCalls {
 	return &allocCalls{parts: c, sessions: newExecSessions(structs.MaxExecs)}
 }

@@ -52,11 +52,11 @@ type Deps struct {
 	TaskAPI *secrets.APISockets
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(assembly.Parts) (*assembly.Subsystems, error)
-	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
+	// Clock measures leases. Nil is CLOCK_BOOTTIME.
 	Clock boottime.Clock
-	// BootID is that of the machine. "" is that of the kernel.
+	// BootID is the machine's. "" is the kernel's.
 	BootID string
-	// Machine is the identity of the machine. "" is that of this one.
+	// Machine is the identity of the machine. "" is this one's.
 	Machine structs.MachineID
 }
 
@@ -190,8 +190,8 @@ func (c *Client) open(deps Deps) (err error) {
 	return nil
 }
 
-// makeDirs makes the directories of the agent. Others may pass through those of tasks and volumes, which have
-// modes of their own. The store has secrets.
+// makeDirs makes the directories of the agent. Others may pass through the directories of tasks and volumes,
+// which have modes of their own. The store has secrets.
 func makeDirs(cfg *Config) error {
 	return errors.Join(
 		os.MkdirAll(cfg.StateDir(), 0o700),
@@ -305,7 +305,7 @@ func (c *Client) Reload(next *config.Config) {
 	c.registration.noteChange()
 }
 
-// Meta changes the metadata of the node over that of the configuration, if there are changes, and returns all
+// Meta changes the metadata of the node over the configuration's, if there are changes, and returns all
 // of it. The servers see it with the next registration, which follows at once.
 func Meta(c *Client, changes map[string]*string) (*nodecalls.NodeMeta, error) {
 	static := c.config().Meta

@@ -17,8 +17,8 @@ func (n *node) origin() (membership.ServerOrigin, error) {
 	return membership.ServerOrigin{Configured: cfg.Servers, Cluster: belongs}, err
 }
 
-// firstServers returns the servers that a new agent calls: those of its configuration, and then those that an
-// earlier agent has learned with it. All of the former may have other addresses by now.
+// firstServers returns the servers that a new agent calls: the servers of its configuration, and then the
+// ones that an earlier agent has learned with it. All of the former may have other addresses by now.
 func (n *node) firstServers() []string {
 	all := withServers(n.config().Servers, n.memory.Recall())
 	if more := all[len(n.config().Servers):]; len(more) > 0 {
@@ -37,8 +37,8 @@ func (n *node) learnServers(asked *Config, addrs []string) {
 	n.memory.Note(addrs)
 }
 
-// findServers adds servers that are not known yet to the list: those of the configuration, whose names may
-// have other addresses by now, and those of discovery. The next answer of a server replaces the list by the
+// findServers adds servers that are not known yet to the list: servers of the configuration, whose names may
+// have other addresses by now, and of discovery. The next answer of a server replaces the list by the
 // servers' own one.
 func (n *node) findServers(ctx context.Context) {
 	found := n.config().Servers

@@ -184,8 +184,8 @@ func grantOf(g structs.LeaseGrant) membership.Grant {
 	}
 }
 
-// waitBeat waits until the next heartbeat is due: for a time, or less if another server than that of the last
-// one is first now (the leader has changed), if the connection is lost (the leader cannot call back, even if
+// waitBeat waits until the next heartbeat is due: for a time, or less if another server than the last one's
+// is first now (the leader has changed), if the connection is lost (the leader cannot call back, even if
 // another call has made a new one), or if the node has to register again, which it reports.
 func (reg *registration) waitBeat(ctx context.Context, wait time.Duration, last renewal) (register bool) {
 	begin := time.Now()

@@ -97,7 +97,7 @@ func (p *metricsPublisher) measure(ctx context.Context, until time.Time) {
 	p.measured = found
 }
 
-// metricLabels are those of a node in the dialect.
+// metricLabels are the labels of a node in the dialect.
 func metricLabels(n *structs.Node) map[string]string {
 	class := n.NodeClass
 	if class == "" {

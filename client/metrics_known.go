@@ -96,7 +96,7 @@ func (t *totals) add(alloc *structs.Allocation, state *structs.AllocClientUpdate
 	}
 }
 
-// taskLabels are those of a task in the dialect. A child of a job also has the labels of its parent.
+// taskLabels are the labels of a task in the dialect. A child of a job also has the labels of its parent.
 func taskLabels(alloc *structs.Allocation, task string) map[string]string {
 	l := map[string]string{
 		"alloc_id":   alloc.ID,

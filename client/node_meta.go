@@ -11,7 +11,7 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// metaValues is the record: the values by their keys. A key without a value hides that of the configuration.
+// metaValues is the record: the values by their keys. A key without a value hides the configuration's.
 type metaValues map[string]*string
 
 var metaTable = store.NewTable[metaValues]("node_meta")
@@ -41,7 +41,7 @@ func loadMeta(db *store.DB) (*nodeMeta, error) {
 	return m, nil
 }
 
-// Over returns the metadata of the node: that of the configuration with the changes of requests.
+// Over returns the metadata of the node: the configuration's with the changes of requests.
 func (m *nodeMeta) Over(static map[string]string) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ func instancesByKey(instances []*structs.CSIPluginInstance) instanceMap {
 }
 
 // diffInstances returns the changes from the instances that the servers know to the current ones. The order
-// is that of the keys, so a repeated report is the same request.
+// follows the keys, so a repeated report is the same request.
 func diffInstances(
 	known, now instanceMap,
 ) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {

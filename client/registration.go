@@ -49,7 +49,7 @@ type registration struct {
 	departure *membership.LeavingNode
 }
 
-// newRegistration makes the loop, and gives it to those that tell it when a registration is due.
+// newRegistration makes the loop, and gives it to the parts that tell it when a registration is due.
 func newRegistration(n *node, w *work, p *plugins, k *claims) *registration {
 	reg := &registration{
 		node:     n,
@@ -262,7 +262,7 @@ func (reg *registration) register(ctx context.Context) (renewal, error) {
 	}
 	belongs = cmp.Or(belongs, reg.unkept)
 
-	// The instances and the row are read under the lock, so their order is that of the requests.
+	// The instances and the row are read under the lock, so they have the order of the requests.
 	instances := reg.subsystems.Plugins.Instances()
 	inventory := reg.readInventory()
 	allocs := reg.work.allocs.countLive()

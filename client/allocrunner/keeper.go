@@ -22,7 +22,7 @@ type recordKeeper struct {
 	rec        allocRecord // the values behind its pointers do not change
 	progress   string      // the reason for which the set-up waits
 	round      *lifecycle.Round
-	tasks      taskSet // those of the round and the poststop tasks; a change makes another slice
+	tasks      taskSet // the tasks of the round and the poststop tasks; a change makes another slice
 	roundsOver bool    // no round follows
 }
 
@@ -69,7 +69,7 @@ func (k *recordKeeper) saveBegun(recorded []string) error {
 	})
 }
 
-// failure is that of a whole allocation: see allocRecord.
+// failure is the failure of a whole allocation: see allocRecord.
 type failure struct {
 	reason string
 	lost   bool

@@ -40,9 +40,9 @@ func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 	return err
 }
 
-// RestartAll stops all tasks and starts them again in the order of their lifecycles, also those that have
-// ended, except the poststop tasks. It does not wait, and the restarts do not count for the restart policy.
-// The error is a conflict if the allocation is not running.
+// RestartAll stops all tasks and starts them again in the order of their lifecycles, also ended ones, except
+// the poststop tasks. It does not wait, and the restarts do not count for the restart policy. The error is a
+// conflict if the allocation is not running.
 func (r *Runner) RestartAll() error {
 	if r.Stopping() {
 		return r.mayNotRestart()

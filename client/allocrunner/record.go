@@ -19,7 +19,7 @@ type allocRecord struct {
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
-	// FailureEvent is the type of the task events for it, "" for that of the others.
+	// FailureEvent is the type of the task events for it, "" for the others' type.
 	FailureEvent string `codec:",omitempty"`
 	// Received is the time at which the allocation came to this node.
 	Received time.Time

@@ -18,7 +18,7 @@ type rounds struct {
 	orders   *lifecycle.Orders
 	services *services.Set
 	notify   func()          // passes the state on for the servers
-	wg       *sync.WaitGroup // that of the runner
+	wg       *sync.WaitGroup // the runner's
 }
 
 // openGates opens the gates of the tasks that may start now.

@@ -46,7 +46,7 @@ type Deps struct {
 
 // Runner runs one allocation. Make it with New or Restore, then call Run once.
 //
-// Its locks are, in the order in which they are taken: notifying; that of recordKeeper or that of a task's
+// Its locks are, in the order in which they are taken: notifying; the lock of recordKeeper or of a task's
 // record. No callback is called with one of the last two.
 type Runner struct {
 	deps     Deps

@@ -39,7 +39,7 @@ import (
 )
 
 // Build makes the subsystems of a real node. It fails for a setting that does not fit the machine, and for
-// records that it cannot read. The order is that of the needs: drivers may be plugins, volumes need the
+// records that it cannot read. The order follows the needs: drivers may be plugins, volumes need the
 // registry, and hooks need all of them.
 func Build(p Parts) (*Subsystems, error) {
 	external, err := openPlugins(p)
@@ -457,7 +457,8 @@ func buildRegistry(p Parts) (*registry.Registry, error) {
 	})
 }
 
-// knownAllocs returns those that were read also with an error, so the caller decides what a gap means.
+// knownAllocs returns the allocations that were read also with an error, so the caller decides what a gap
+// means.
 func knownAllocs(db *store.DB) (map[string]bool, error) {
 	allocs, err := allocrunner.Saved(db)
 	known := make(map[string]bool, len(allocs))

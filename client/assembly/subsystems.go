@@ -40,7 +40,7 @@ type Drivers interface {
 // Plugins are the CSI plugins that run on this node.
 type Plugins interface {
 	// WaitFirst returns when each plugin that ran already when the agent started has been fingerprinted
-	// once, or with an error that names those that have not when ctx ends.
+	// once, or with an error that names the others when ctx ends.
 	WaitFirst(ctx context.Context) error
 	// Instances returns the last report of each instance.
 	Instances() []*structs.CSIPluginInstance

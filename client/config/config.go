@@ -365,7 +365,7 @@ func (c *Config) checkNetworks() (faults []error) {
 	return faults
 }
 
-// checkParts returns the faults of settings that other packages have, before those of the lists.
+// checkParts returns the faults of settings that other packages have, before the faults of the lists.
 func (c *Config) checkParts() (faults []error) {
 	if err := c.Drivers.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))

@@ -9,8 +9,8 @@ import (
 
 type capacity struct{ await hooks.Await }
 
-// Capacity makes an allocation wait until its node has the capacity for it beside those that still end. When
-// a node was down, its capacity is free for the servers, and what ran there ends only after its return.
+// Capacity makes an allocation wait until its node has the capacity for it beside allocations that still end.
+// When a node was down, its capacity is free for the servers, and what ran there ends only after its return.
 //
 // holder returns another allocation of this node that has not ended and still has its capacity, "" if it has
 // that now. progress receives the reason for which it waits.

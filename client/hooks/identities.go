@@ -25,7 +25,7 @@ type Token struct {
 	Renew   time.Time // from which the agent asks for the next token
 }
 
-// Token is that of Identities. ok is false if the job asks for no identity.
+// Token is as in Identities. ok is false if the job asks for no identity.
 func (e *AllocEnv) Token(kind, workload, name string) (token Token, ok bool) {
 	if e.Identities == nil {
 		return Token{}, false

@@ -12,7 +12,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// Pace is that of the retries of a runner: of failed hooks, and of the calls of drivers.
+// Pace spaces the retries of a runner: of failed hooks, and of the calls of drivers.
 var Pace = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // step is a hook of either kind with its environment bound.
@@ -124,7 +124,7 @@ func (s *Sequence) AssumeBegun() []string {
 }
 
 // Down calls Down of the begun hooks in reverse, past errors, and returns all errors. The next call does only
-// the rest. It then removes the finished hooks from the record, in one write, also those that this agent does
+// the rest. It then removes the finished hooks from the record, in one write, also hooks that this agent does
 // not have: an agent of another version recorded them.
 func (s *Sequence) Down(ctx context.Context) error {
 	var errs []error

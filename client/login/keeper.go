@@ -322,7 +322,7 @@ func login(ctx context.Context, a Account) (*Token, error) {
 	return a.Login(ctx)
 }
 
-// replace stores a token that follows another, and tells those that use it. The former one is not revoked:
+// replace stores a token that follows another, and tells its users. The former one is not revoked:
 // its secrets are in use until they are read again, and it is near its end.
 func (k *Keeper) replace(one *kept, t Token) {
 	k.mu.Lock()

@@ -107,7 +107,7 @@ func (s *VaultSource) Lookup(
 	}
 }
 
-// of returns the answer to a question, and forgets those of tasks without a token.
+// of returns the answer to a question, and forgets the answers of tasks without a token.
 func (s *VaultSource) of(q lookup.Query) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,9 +50,9 @@ type AddressFamilies struct{ IPv4, IPv6 bool }
 var containerInterfaces = regexp.MustCompile(`^(docker|cni|br-|virbr|veth|podman|` +
 	`nerdctl|lxcbr|lxdbr|incusbr|flannel|cali|cilium|kube-|weave|vboxnet|vmnet|dummy)`)
 
-// Choose returns the address at which other machines reach this one: that of the default route, private or
-// public, IPv4 before IPv6, else the only one. It is never that of loopback or of a bridge of containers. own
-// is the bridge of this agent. The error is a precondition and names the settings.
+// Choose returns the address at which other machines reach this one: the address of the default route,
+// private or public, IPv4 before IPv6, else the only one. It is never the address of loopback or of a bridge
+// of containers. own is the bridge of this agent. The error is a precondition and names the settings.
 func (m Routing) Choose(fit AddressFamilies, own string) (AddressChoice, error) {
 	for _, route := range []struct {
 		Route
@@ -191,7 +191,7 @@ func lasting(all []net.Addr, passing map[netip.Addr]bool) (out []netip.Prefix) {
 	return out
 }
 
-// passingAddresses returns the IPv6 addresses that end by themselves, such as those of the privacy
+// passingAddresses returns the IPv6 addresses that end by themselves, such as addresses of the privacy
 // extensions, or that are not usable yet or any more. path is /proc/net/if_inet6: address, index, length,
 // scope, flags and interface in hexadecimal.
 func passingAddresses(path string) map[netip.Addr]bool {

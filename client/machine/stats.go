@@ -120,7 +120,7 @@ func times(ctx context.Context) ([]cpu.TimesStat, error) {
 // processors compares two readings of the times of processors.
 func (h Host) processors(s *nodecalls.HostStats, before, after []cpu.TimesStat) {
 	s.CPU = shares(before, after)
-	// h.MHz is that of all cores, and c.Total is a part of one.
+	// h.MHz is for all cores, and c.Total is a part of one.
 	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
 		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores

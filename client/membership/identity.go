@@ -68,7 +68,7 @@ func LoadIdentity(db *store.DB, dir string, wanted WantedIdentity) (id Identity,
 	return id, identityTable.Put(db, "node", &id)
 }
 
-// check returns an error if the certificate is not that of the configured node or of the one in dir.
+// check returns an error if the certificate does not belong to the configured node or to the one in dir.
 func (w WantedIdentity) check(dir, known string) error {
 	if w.Certified == "" {
 		return nil

@@ -23,8 +23,8 @@ type Grant struct {
 	Alone time.Duration
 }
 
-// Lease is a grant and the time of its request: the time for which the servers count this node as alive. The
-// zero Lease is that of a node that has none yet.
+// Lease is a grant and the time of its request: the time for which the servers count this node as alive. A
+// node that has no lease yet has the zero Lease.
 //
 // The servers place the work of a node elsewhere after its lease and a grace. A node must therefore never
 // take its lease for longer than the servers do:
@@ -61,7 +61,7 @@ func (l Lease) GraceEnded(now boottime.Instant) bool {
 }
 
 // Renewed returns the lease after an answer to a request that was sent at an instant. It rejects the answer
-// of a former leader. An answer to an earlier request than that of the lease changes nothing: the lease would
+// of a former leader. An answer to an earlier request than the lease's changes nothing: the lease would
 // end sooner.
 func (l Lease) Renewed(g Grant, sent boottime.Instant) (Lease, error) {
 	if g.Term != 0 && g.Term < l.Term {

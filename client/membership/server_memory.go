@@ -17,7 +17,7 @@ const (
 	maxAddressBytes = 255
 )
 
-// ServerOrigin is where a node has its servers from. One of another origin is that of another cluster, or an
+// ServerOrigin is where a node has its servers from. One of another origin belongs to another cluster, or an
 // operator has decided anew which servers the node calls.
 type ServerOrigin struct {
 	Configured []string // the addresses of the configuration, in any order

@@ -41,7 +41,7 @@ func readLevel(tx *bbolt.Tx) (uint64, error) {
 	return of, nil
 }
 
-// checkLevel rejects a level below that of the first release.
+// checkLevel rejects a level below the first release's.
 func checkLevel(of uint64) error {
 	if of < level.First {
 		return fmt.Errorf("the records of this node have level %d, and this version reads from level %d: %w",

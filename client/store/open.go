@@ -146,7 +146,7 @@ func copyFile(path string) error {
 // back, so changes that do not grow the records never end it.
 const reserveSize = 256 << 10
 
-// reserve gives a file free pages that have their space on the disk: those of a value that was there.
+// reserve gives a file free pages that have their space on the disk: the pages of a value that was there.
 func reserve(b *bbolt.DB) error {
 	name := []byte("reserve")
 	err := b.Update(func(tx *bbolt.Tx) error {

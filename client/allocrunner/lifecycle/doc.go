@@ -2,5 +2,5 @@
 // end it, the order of its tasks, and the decisions on a restart, the health and the state for the servers.
 //
 // The decisions are functions of rows and times. The package reads no clock, does no I/O and knows no driver,
-// hook or store: the runner of an allocation and that of a task carry out the decisions and record them.
+// hook or store: the runners of allocations and of tasks carry out the decisions and record them.
 package lifecycle

@@ -26,7 +26,7 @@ func NewHealth(a *structs.Allocation) Health {
 	return h
 }
 
-// IsOf reports whether the record is that of the allocation as it is now.
+// IsOf reports whether the record is about the allocation as it is now.
 func (h *Health) IsOf(a *structs.Allocation) bool {
 	return h != nil && h.DeploymentID == a.DeploymentID &&
 		(h.DeploymentID != "" || h.JobVersion == a.JobVersion)

@@ -82,7 +82,7 @@ func (o *Orders) Lose(cause Cause) {
 // SkipDelay lets the tasks end without their shutdown_delay.
 func (o *Orders) SkipDelay() { o.skipDelay() }
 
-// WhileWanted returns a context that ends with halt, which is that of an order to stop, or soon after ctx. It
+// WhileWanted returns a context that ends with halt, the context of an order to stop, or soon after ctx. It
 // has ended when the order has been given: code that runs because of a later event (for example the servers'
 // contact) sees the stop.
 func WhileWanted(ctx, halt context.Context) (context.Context, context.CancelFunc) {

@@ -2,7 +2,7 @@ package lifecycle
 
 import "berth/structs"
 
-// expiredDescription is that of the dialect for an allocation that its max_run_duration has ended.
+// expiredDescription is the dialect's text for an allocation that its max_run_duration has ended.
 const expiredDescription = "allocation exceeded max_run_duration"
 
 // Marks are the facts about an allocation that the states of its tasks do not show.

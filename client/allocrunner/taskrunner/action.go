@@ -8,8 +8,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// Action returns the function that runs the command of an action for a user, as Session of Control does. The
-// values of its placeholders are those of now.
+// Action returns the function that runs the command of an action for a user, as Session of Control does. Its
+// placeholders have their values of now.
 func Action(t *Task, a *jobaction.JobAction) (ExecFunc, error) {
 	run, err := t.Control.Session()
 	if err != nil {

@@ -145,7 +145,7 @@ func (b *builder) killSignal(spec *structs.Task) string {
 	return name
 }
 
-// killTimeout returns the time that a task has to end by itself: its own, up to that of the node.
+// killTimeout returns the time that a task has to end by itself: its own, up to the node's.
 func (b *builder) killTimeout(spec *structs.Task) time.Duration {
 	timeout := spec.KillTimeout
 	if timeout <= 0 {

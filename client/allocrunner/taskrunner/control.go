@@ -142,7 +142,7 @@ func (c *Control) Session() (ExecFunc, error) {
 	}, nil
 }
 
-// exec runs a command until its end, that of ctx, or that of the task. A driver sees the end of the task by
+// exec runs a command until its end, or the end of ctx or of the task. A driver sees the end of the task by
 // itself, except one that hangs.
 func (c *Control) exec(
 	ctx context.Context, d driver.Execer, x *driver.ExecConfig,
@@ -160,7 +160,7 @@ func (c *Control) exec(
 	defer watching.Wait()
 	defer cancel(nil)
 	result, err := d.Exec(ctx, c.id, x)
-	// The cause tells the end of the task from that of the caller.
+	// The cause tells the end of the task from the caller's.
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -9,7 +9,7 @@
 //   - Control acts on the process for hooks, checks and users.
 //   - meter measures it.
 //
-// The only lock is that of recordKeeper. It guards the record, and no callback is called with it. All other
+// The only lock is recordKeeper's. It guards the record, and no callback is called with it. All other
 // fields that change belong to the goroutine of the task.
 //
 // The package does not know when the allocation as a whole is to stop or to be set up: its runner, package

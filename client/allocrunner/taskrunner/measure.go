@@ -105,7 +105,7 @@ func (m meter) readStats(ctx context.Context, d driver.Driver) (*driver.Stats, e
 	return s, err
 }
 
-// usageBetween returns the use of memory now, and that of processors between two readings. A driver that
+// usageBetween returns the use of memory now, and the use of processors between two readings. A driver that
 // measures processors itself is believed.
 func (m meter) usageBetween(before, after *driver.Stats) *nodecalls.TaskResourceUsage {
 	u := nodecalls.NewResourceUsage()

@@ -10,7 +10,7 @@ import (
 // runningHooks are the hooks of a task that act while its process runs.
 type runningHooks struct {
 	agent context.Context
-	// ctx is that of Started. It is alive if the process has ended. It has ended if the agent stops and
+	// ctx is the context of Started. It is alive if the process has ended. It has ended if the agent stops and
 	// leaves the process running.
 	ctx    context.Context
 	cancel context.CancelFunc

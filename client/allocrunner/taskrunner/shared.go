@@ -31,7 +31,7 @@ type Shared struct {
 	Drivers          Drivers
 	Node             func() *structs.Node // the current row; the caller must not change it
 	Region           string
-	DeniedUsers      []string        // those that no task may run as
+	DeniedUsers      []string        // users that no task may run as
 	MaxKillTimeout   time.Duration   // bounds the kill_timeout of tasks; 0 is no bound
 	ServersContacted <-chan struct{} // closed: the servers have sent the allocations of this node
 	// Hooks makes the hooks of a task, in the order of their Ups.
@@ -60,7 +60,7 @@ type Shared struct {
 	Ended   func(*Task)
 }
 
-// facts returns those of a task that sees some directories.
+// facts returns the facts of a task that sees some directories.
 func (s *Shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
 	return taskFacts{
 		alloc:   s.Alloc(),
@@ -73,7 +73,7 @@ func (s *Shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
 	}
 }
 
-// NetworkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
+// NetworkStatus returns the network of the allocation once a hook has made it, nil for the node's.
 func (s *Shared) NetworkStatus() *structs.AllocNetworkStatus {
 	n := s.Env.Network()
 	if n == nil {

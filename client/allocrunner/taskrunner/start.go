@@ -113,7 +113,7 @@ func (t *Task) recordStartFailure(ctx context.Context, kind string, err error) l
 // superviseProcess waits for the end of a running process. It stops the process when the task is killed or a
 // hook requests a restart. It reports false if the task was killed or ctx ended.
 func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
-	if !t.live { // a user may have asked for that of a live process already, which an earlier agent started
+	if !t.live { // a user may have asked to restart a live process already, which an earlier agent started
 		t.Control.dropRestart()
 	}
 

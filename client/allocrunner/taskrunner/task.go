@@ -30,7 +30,7 @@ type Task struct {
 	builder *builder
 	Control *Control
 
-	// Only the goroutine of the task touches these, and before it starts that of the runner.
+	// Only the goroutine of the task touches these, and the runner's before it starts.
 	sought   *driver.Handle     // a process of a former agent that may still run
 	live     bool               // the process of a former agent was found
 	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
@@ -334,7 +334,7 @@ func (t *Task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 
 	if !t.live {
 		if ctx.Err() == nil {
-			t.shared.Services.Stop(t.Name) // those of a process that has not been found
+			t.shared.Services.Stop(t.Name) // the services of a process that has not been found
 		}
 
 		wanted, cancel := lifecycle.WhileWanted(ctx, t.halt)

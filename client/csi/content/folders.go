@@ -33,7 +33,7 @@ type Folders struct {
 	Dir    string // the directory of their mount points
 	// ReadOnly says that no folder can be made.
 	ReadOnly bool
-	// Owner is that of a folder that is made; nil is the agent's user.
+	// Owner will own a folder that is made; nil is the agent's user.
 	Owner *structs.VolumeOwnership
 }
 

@@ -35,7 +35,7 @@ type Owner struct {
 
 // OwnerResult counts the files of a volume.
 type OwnerResult struct {
-	Seen    int // without those of a root directory that stands for all
+	Seen    int // without files of a root directory that stands for all
 	Changed int
 	// LeftOut are the files that were not changed, for one of the reasons of ApplyOwner: each is one of Linked,
 	// Special and Mounts.

@@ -1,5 +1,5 @@
 // Package csihooks has the hooks that connect allocations with CSI. Volumes mounts a group's volumes and
-// unmounts them, and inline volumes are those of one allocation alone (NewInline). The plugin supervisor
+// unmounts them, and inline volumes belong to one allocation alone (NewInline). The plugin supervisor
 // watches a task that is itself a CSI plugin. Other hooks of a task renew the tokens of its volumes, act
 // on the illness of their mounts, and run its commands around snapshots (QuiescedTasks).
 //

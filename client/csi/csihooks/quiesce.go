@@ -16,7 +16,7 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// quiesceRecord is that of a task that is quiesced, by the key of its volume.
+// quiesceRecord is the record of a task that is quiesced, by the key of its volume.
 type quiesceRecord struct {
 	Time time.Time // of the first command
 }

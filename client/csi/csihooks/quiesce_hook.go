@@ -26,7 +26,7 @@ func (t *QuiescedTasks) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task
 	return h
 }
 
-// quiesceHook is that of one task.
+// quiesceHook is the hook of one task.
 type quiesceHook struct {
 	tasks         *QuiescedTasks
 	allocID, name string

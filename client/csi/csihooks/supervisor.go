@@ -133,7 +133,7 @@ func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
 
-	// The directory is that of the plugin: the next allocation of it finds the same one.
+	// The directory belongs to the plugin: the next allocation of it finds the same one.
 	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
 	err = os.MkdirAll(data, 0o700)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 	return nil
 }
 
-// validate checks the paths of the plugin, also those that the job leaves out.
+// validate checks the paths of the plugin, also paths that the job leaves out.
 func (s *supervisor) validate() error {
 	p := s.plugin
 	for name, dir := range map[string]string{

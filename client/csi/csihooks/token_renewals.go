@@ -40,8 +40,8 @@ func (r *TokenRenewals) Forget(alloc string) {
 	}
 }
 
-// TokenRenewal is that of one use. Several tasks may use the volume: the first one that is due renews for
-// all.
+// TokenRenewal renews the tokens of one use. Several tasks may use the volume: the first one that is due
+// renews for all.
 type TokenRenewal struct {
 	running sync.Mutex // held while one task renews
 	mu      sync.Mutex

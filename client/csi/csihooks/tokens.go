@@ -64,7 +64,7 @@ func (s TokenSigner) Add(
 		return time.Time{}, err
 	}
 
-	// Both maps are those of the claim, which others read.
+	// Both maps belong to the claim, which others read.
 	if plugin.TokensIn == structs.TokensInSecrets {
 		args.Secrets = with(args.Secrets, text)
 		return renew, checkSize(plugin, args.Secrets)

@@ -54,7 +54,7 @@ type VolumesConfig struct {
 	MountsGroup func(pluginID string) bool
 	// Healer repairs dead mounts. Nil: nothing does.
 	Healer *upkeep.Healer
-	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the
+	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means the type in the
 	// mount table.
 	FileSystem func(path string) (string, error)
 }

@@ -2,7 +2,7 @@
 // programs: Cut, Fitrim, Probe and Statfs. The server of a file system may have failed: then a system call
 // on it never ends, and SIGKILL may not end the process either.
 //
-// A Pool bounds the processes, with those that do not end, and waits for none of them. Each kind of work on
+// A Pool bounds the processes, also endless ones, and waits for none of them. Each kind of work on
 // a node has a pool of its own: see Pools.
 //
 // The supervisor of tasks has the programs, so the package imports little.
@@ -22,7 +22,7 @@ import (
 	"berth/structs"
 )
 
-// Max bounds the processes of a pool, with those that do not end.
+// Max bounds the processes of a pool, also endless ones.
 const Max = 8
 
 // maxOutput bounds the output of a process that Output returns.
@@ -39,15 +39,15 @@ type Pool struct {
 }
 
 // Pools are the pools of a node. The processes of a file system whose server does not answer may stay for
-// ever. Those that measure its use take no place of those that find dead mounts or end their connections, so
-// the mounts of others are still found and healed.
+// ever. Processes that measure its use take no place of processes that find dead mounts or end their
+// connections, so the mounts of others are still found and healed.
 type Pools struct {
 	Use    *Pool // measures the use of volumes
 	Health *Pool // asks mounts whether they answer
 	Heal   *Pool // ends the connections of dead mounts
 }
 
-// NewPools makes the pools of a node. command is that of New.
+// NewPools makes the pools of a node. command is as in New.
 func NewPools(command []string) Pools {
 	return Pools{
 		Use:    New(command),
@@ -56,7 +56,8 @@ func NewPools(command []string) Pools {
 	}
 }
 
-// New makes a pool. command is the supervisor's program with its arguments; those of a work follow them.
+// New makes a pool. command is the supervisor's program with its arguments; the arguments of a work follow
+// them.
 func New(command []string) *Pool { return &Pool{command: command} }
 
 // Running returns the number of the processes that have not ended.

@@ -14,7 +14,7 @@ import (
 // ProbeArg makes the supervisor's program do this work.
 const ProbeArg = "mountprobe"
 
-// MaxProbes bounds the mounts that one process asks at the same time, with those that do not answer.
+// MaxProbes bounds the mounts that one process asks at the same time, also mounts that do not answer.
 const MaxProbes = 256
 
 // ProbeQuestion names the mounts.

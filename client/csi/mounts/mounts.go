@@ -156,8 +156,8 @@ var sharing sync.Mutex
 
 // MakeShared makes the directory, if it does not exist, and a shared mount of it: a bind mount on itself with
 // shared propagation. A second call changes nothing, also not the mounts below. Callers take turns. Of
-// several such mounts on each other it takes down those that nothing uses. The path must have no symbolic
-// links in it: see Resolve.
+// several such mounts on each other it takes down the unused ones. The path must have no symbolic links in
+// it: see Resolve.
 func MakeShared(dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err != nil {

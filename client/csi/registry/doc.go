@@ -1,7 +1,7 @@
 // Package registry knows which CSI plugins run on this node at this moment: for each half of each plugin a
 // stack of the instances that allocations have started, newest first. It has what the node remembers of
-// their processes: the calls in flight (InFlight), those that a process rejected for good (Parked), and
-// those that end a process (Suspects).
+// their processes: the calls in flight (InFlight), calls that a process rejected for good (Parked), and calls
+// that end a process (Suspects).
 //
 // Its rules:
 //

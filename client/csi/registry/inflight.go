@@ -61,8 +61,7 @@ func (c *InFlight) Close() {
 	c.closed = true
 }
 
-// Await waits until an instance has no call in flight, or until ctx ends. It returns the number of those that
-// are left.
+// Await waits until an instance has no call in flight, or until ctx ends. It returns how many are left.
 func (c *InFlight) Await(ctx context.Context, instance string) (left int) {
 	return c.await(ctx, func() int { return c.byInstance[instance] })
 }

@@ -30,12 +30,12 @@ type Instance struct {
 	// latter.
 	HostMountPath   string
 	PluginMountPath string
-	// Tokens, TokensIn and RequiresRepublish are those of the job of the plugin: see
+	// Tokens, TokensIn and RequiresRepublish come from the job of the plugin: see
 	// structs.CSIPluginConfig.
 	Tokens            []*structs.CSIToken
 	TokensIn          string
 	RequiresRepublish bool
-	// JobIndex is that of the last change of the job that runs the plugin.
+	// JobIndex is the index of the last change of the job that runs the plugin.
 	JobIndex uint64
 
 	RegisteredAt int64 // UnixNano

@@ -57,7 +57,7 @@ type Healer struct {
 	repairs map[MountKey]*repairs
 }
 
-// repairs are those of one mount.
+// repairs are the repairs of one mount.
 type repairs struct {
 	pause backoff.Backoff
 	last  time.Time

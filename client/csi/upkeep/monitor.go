@@ -49,7 +49,7 @@ type MonitorConfig struct {
 	Logger  hclog.Logger
 	// Interval and Wait are the constants if they are 0.
 	Interval, Wait time.Duration
-	// Table reads the mount table; nil is that of the agent.
+	// Table reads the mount table; nil reads the agent's.
 	Table func() (*mounts.Table, error)
 	// Now is the wall clock of the times that are shown; nil is time.Now.
 	Now func() time.Time

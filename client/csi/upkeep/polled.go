@@ -11,9 +11,9 @@ import (
 	"berth/structs/storage"
 )
 
-// PolledVolumes returns the function that lists the volumes of a node: those that are mounted, and those that
-// it has tried to stage or publish and whose plugin tells their health. It reads the records of the node and
-// its mount table.
+// PolledVolumes returns the function that lists the volumes of a node: the mounted ones, and others that it
+// has tried to stage or publish and whose plugin tells their health. It reads the records of the node and its
+// mount table.
 func PolledVolumes(m *volumes.Manager) func() ([]PolledVolume, error) {
 	return func() ([]PolledVolume, error) {
 		inventory, err := m.Volumes().Inventory()

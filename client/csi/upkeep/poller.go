@@ -70,8 +70,8 @@ type PollerConfig struct {
 
 // Poller measures how full the mounted volumes of a node are. It asks the plugins that report it
 // (NodeGetVolumeStats), and for the others the file systems, in processes of their own. It asks the plugins
-// that report it for the health of volumes (NodeGetVolumeHealth), also of those that the node has only tried
-// to mount, and of their storage (NodeGetStorageHealth).
+// that report it for the health of volumes (NodeGetVolumeHealth), also of volumes that the node has only
+// tried to mount, and of their storage (NodeGetStorageHealth).
 //
 // Its rules:
 //
@@ -149,13 +149,13 @@ func (p *Poller) hand(ctx context.Context, work chan<- func()) {
 		select {
 		case work <- do:
 		case <-ctx.Done():
-			return // also those that are marked as busy are not asked any more
+			return // also volumes that are marked as busy are not asked any more
 		}
 	}
 }
 
 // dueWork returns the work for the volumes and the storages that are due. File systems are asked together,
-// but for those that did not answer the last time.
+// except any that did not answer the last time.
 func (p *Poller) dueWork(ctx context.Context, now time.Time) (list []func()) {
 	for _, s := range p.dueStorages(now) {
 		list = append(list, func() { p.askStorage(ctx, s) })
@@ -182,7 +182,7 @@ func (p *Poller) isSlow(k storage.UsageKey) bool {
 	return p.volumes[k].slow > 0
 }
 
-// due reads the list of the volumes, forgets those that are gone, and returns those that are due.
+// due reads the list of the volumes, forgets gone ones, and returns due ones.
 func (p *Poller) due(now time.Time) (list []PolledVolume) {
 	all, err := p.cfg.List()
 	if err != nil {

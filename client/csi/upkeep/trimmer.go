@@ -45,8 +45,8 @@ type TrimmerConfig struct {
 	IsWhole func(path string) (bool, error)
 	// Aside does work on a volume that yields to its steps: see volumes.Volumes.
 	Aside func(ctx context.Context, k storage.UsageKey, do func(context.Context)) bool
-	// Helper is the supervisor's program with its arguments. The processes are a pool of their own: those of
-	// volumes whose storage has failed may not end.
+	// Helper is the supervisor's program with its arguments. The processes are a pool of their own: processes
+	// for volumes whose storage has failed may not end.
 	Helper []string
 	Logger hclog.Logger
 	// Interval and Limit are the constants if they are 0.

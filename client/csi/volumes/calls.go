@@ -173,7 +173,7 @@ func (c Config) waitOf(call Call) time.Duration {
 	return call.Timeout
 }
 
-// limitOf returns the time after which a call is cancelled. A longer timeout than that of all calls has no
+// limitOf returns the time after which a call is cancelled. A longer timeout than the one of all calls has no
 // effect.
 func (c Config) limitOf(call Call) time.Duration {
 	if call.Timeout <= 0 {
@@ -297,7 +297,7 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool, after []store.Chang
 		return callTable.Delete(m.cfg.DB, rec.key())
 	}
 
-	// The key without its time is that of all repeats of the call.
+	// All repeats of the call have the key without its time.
 	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
 	records, err := callTable.All(m.cfg.DB, same)
 	if err != nil {

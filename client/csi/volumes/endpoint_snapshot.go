@@ -31,7 +31,7 @@ func (e *endpoints) createSnapshot(
 func (e *endpoints) deleteSnapshot(
 	ctx context.Context, req *nodecalls.ClientCSISnapshotDeleteRequest,
 ) (*structs.Empty, error) {
-	// The IDs of volumes and those of snapshots may be equal.
+	// The IDs of volumes and of snapshots may be equal.
 	c := Call{Volume: "snapshot:" + req.ExternalID, RPC: "DeleteSnapshot"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *Conn) error {

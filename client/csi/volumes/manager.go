@@ -41,7 +41,7 @@ type Config struct {
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
 	// Only for plugins that mount nothing: without it a task would write into the directory below.
 	AcceptUnmounted bool
-	// BootID is that of the machine. "" is that of the kernel.
+	// BootID is the machine's. "" is the kernel's.
 	BootID string
 	// Metrics is called after each call of a plugin.
 	Metrics func(plugin, method, code string, took time.Duration)

@@ -23,8 +23,8 @@ func Aside(ctx context.Context, v *Volumes, k VolumeKey, do func(context.Context
 	return v.seq.Aside(ctx, k.String(), do)
 }
 
-// Mounts returns the mounts that the records of this boot tell of, without those of inline volumes. They may
-// be gone from the mount table.
+// Mounts returns the mounts that the records of this boot tell of, without the mounts of inline volumes. They
+// may be gone from the mount table.
 func (v *Volumes) Mounts() ([]Mounted, error) {
 	records, err := v.store.publishes("")
 	stages, stageErr := stageTable.All(v.store.db, "")

@@ -180,7 +180,7 @@ type Detachment struct {
 	VolumeKey
 	AllocID string                    // "" for all that have a record
 	Running func(allocID string) bool // reports which still run
-	Timeout time.Duration             // of each call of the plugin, 0 for that of the use
+	Timeout time.Duration             // of each call of the plugin, 0 for the use's
 }
 
 // Detach releases a volume. One that a running allocation uses stays, and the error is a conflict. Without an

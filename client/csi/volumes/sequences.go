@@ -17,7 +17,7 @@ type Sequences struct {
 	locks keylock.Map
 
 	mu    sync.Mutex
-	steps map[string]int   // by key: steps in work, and those that wait
+	steps map[string]int   // by key: steps in work, and waiting steps
 	aside map[string]*side // by key: side work
 }
 

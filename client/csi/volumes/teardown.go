@@ -23,7 +23,7 @@ func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
 	return v.down(ctx, k, allocID, 0)
 }
 
-// down is Down with a timeout of the calls, 0 for that of the use.
+// down is Down with a timeout of the calls, 0 for the use's.
 func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string, timeout time.Duration) error {
 	err := v.tryDown(ctx, k, allocID, timeout)
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string, time
 	return w.store.putPublish(w.publish)
 }
 
-// setTimeout gives the calls of the work the timeout that came with its request. 0 leaves that of the use.
+// setTimeout gives the calls of the work the timeout that came with its request. 0 leaves the use's.
 func (w *volumeWork) setTimeout(timeout time.Duration) {
 	if timeout != 0 && w.publish != nil {
 		w.publish.Timeout = timeout

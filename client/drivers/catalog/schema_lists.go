@@ -31,7 +31,7 @@ func listMaps(spec hcldec.Spec, given any) any {
 			break
 		}
 
-		// The caller's map is that of the job, which others read.
+		// The caller's map belongs to the job, which others read.
 		settings = maps.Clone(settings)
 		for _, inner := range s {
 			name := settingOf(inner)

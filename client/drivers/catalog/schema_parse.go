@@ -24,7 +24,7 @@ const (
 	maxFaults     = 10
 )
 
-// functions are the functions that a literal may call: those that plugins of the dialect expect. None of them
+// functions are the functions that a literal may call, as plugins of the dialect expect. None of them
 // reads a file or asks for the time, so a literal has one value.
 var functions = map[string]function.Function{
 	"abs":        stdlib.AbsoluteFunc,

@@ -30,8 +30,8 @@ type control struct {
 	optional   bool
 }
 
-// controlsV1 has the limit of memory before that of memory and swap: the kernel rejects the second one below
-// the first.
+// controlsV1 has the limit of memory before the one of memory and swap: the kernel rejects the second one
+// below the first.
 func (l Limits) controlsV1() []control {
 	return []control{
 		{CPU, "cpu.shares", int64(cpuShares(l.CPUShares)), false},

@@ -57,8 +57,8 @@ func (f hostFiles) joinNetwork(
 	return hostconfig.CheckTargets(h)
 }
 
-// checkOwnNetwork rejects the settings of a network of its own. The container would get those of the group's
-// network instead, and nothing would say so.
+// checkOwnNetwork rejects the settings of a network of its own. The container would get the settings of the
+// group's network instead, and nothing would say so.
 func checkOwnNetwork(want *taskconfig.Task) error {
 	for _, s := range []struct {
 		field string

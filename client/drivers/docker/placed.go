@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// parent is a cgroup below which a daemon makes those of guarded containers. The default of a daemon depends
-// on its settings.
+// parent is a cgroup below which a daemon makes the cgroups of guarded containers. The default of a daemon
+// depends on its settings.
 type parent struct {
 	setting        string // as the daemon takes it
 	path           string // in a hierarchy

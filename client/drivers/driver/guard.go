@@ -20,7 +20,7 @@ type Announcing interface {
 }
 
 // Guardable returns why a guard does not find all processes of a task by a cgroup, as Announcing does. The
-// group is that of the task, nil if it becomes known at its start.
+// group is the task's, nil if it becomes known at its start.
 func Guardable(d Driver, taskID string) (*cgroups.Group, error) {
 	if d, ok := d.(Announcing); ok {
 		return nil, d.Guardable()

@@ -8,7 +8,7 @@ import (
 	"berth/client/drivers/driver"
 )
 
-// Tree is the directory of an allocation: with those of the task web, and those of another task.
+// Tree is the directory of an allocation: with the directories of the task web and of another task.
 type Tree struct {
 	t   testing.TB
 	dir string

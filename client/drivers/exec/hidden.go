@@ -37,7 +37,7 @@ var defaultHidden = []string{
 	"/etc/wireguard",
 }
 
-// neededDirs are directories, besides those of ChrootEnv, whose files tasks need. They cannot be hidden.
+// neededDirs are directories, besides ChrootEnv, whose files tasks need. They cannot be hidden.
 var neededDirs = []string{
 	"/etc", "/etc/ca-certificates",
 	"/etc/pki", "/etc/pki/tls", "/etc/pki/tls/certs",
@@ -86,7 +86,7 @@ func newShownRoots(shown map[string]string) (roots shownRoots) {
 }
 
 // ownDirs returns the directories that hide a file or a directory of the agent from tasks that see the roots.
-// The file may be a link, and then both its directory and that of its target are hidden.
+// The file may be a link, and then its directory and its target's are both hidden.
 func (roots shownRoots) ownDirs(path string) (dirs []string, err error) {
 	real := realPath(path)
 	info, err := os.Stat(real)

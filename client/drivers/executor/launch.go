@@ -117,8 +117,8 @@ func (t *task) spawn(network string) error {
 	return nil
 }
 
-// supervisorCommand returns the command of a supervisor. The order of the extra files is that of lockFD and
-// statusFD. A session of its own keeps the signals of the agent's terminal away.
+// supervisorCommand returns the command of a supervisor. lockFD and statusFD give the order of the extra
+// files. A session of its own keeps the signals of the agent's terminal away.
 func (t *task) supervisorCommand(input, log, lock, status *os.File) *exec.Cmd {
 	args := append(slices.Clone(t.command[1:]), t.dir)
 	cmd := exec.Command(t.command[0], args...)

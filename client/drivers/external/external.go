@@ -47,7 +47,7 @@ type Config struct {
 	// Chroot maps paths of the host to the paths at which a task sees them, read-only, if its driver makes a
 	// root of the directory of the task.
 	Chroot map[string]string
-	// Covers returns mounts over the paths below those of Chroot that a task must not see. nil hides nothing.
+	// Covers returns mounts over the paths below Chroot's that a task must not see. nil hides nothing.
 	Covers func() ([]driver.Mount, error)
 	// Events takes the events of tasks. It must not block.
 	Events func(driver.TaskEvent)

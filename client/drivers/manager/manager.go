@@ -80,7 +80,7 @@ const (
 type Manager struct {
 	logger  hclog.Logger
 	drivers []driver.Driver
-	denied  []driver.Driver // those that the configuration does not allow: see deniedDriver
+	denied  []driver.Driver // drivers that the configuration does not allow: see deniedDriver
 	changes chan struct{}   // holds one signal, which stands for all changes before it is read
 	first   chan struct{}   // closed when each was fingerprinted once
 	events  taskEvents

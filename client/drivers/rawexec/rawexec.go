@@ -96,7 +96,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
-	// The agent's executable is last in the PATH of tasks, as it is in those of exec.
+	// The agent's executable is last in the PATH of tasks, as with exec.
 	bin := filepath.Dir(d.Executable())
 	spec := d.NewSpec(cfg)
 	spec.Program = &sandbox.Program{

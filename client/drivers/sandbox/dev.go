@@ -69,9 +69,9 @@ func makeDev() error {
 	return nil
 }
 
-// The files with which a root user without capabilities reaches beyond the sandbox: those that change the
-// kernel when they are written (settings, interrupts, reboots), and those that show the memory, keys, timers
-// or energy of others. The energy that a processor takes reveals the data that it handles.
+// The files with which a root user without capabilities reaches beyond the sandbox: some change the kernel
+// when they are written (settings, interrupts, reboots), and some show the memory, keys, timers or energy of
+// others. The energy that a processor takes reveals the data that it handles.
 var (
 	procReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	procHidden   = []string{

@@ -38,7 +38,7 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 		return p.forkFiltered(path, argv, attr, entry)
 	}
 
-	// The child begins in the group of v2 (CLONE_INTO_CGROUP), and inherits those of v1 from this thread.
+	// The child begins in the group of v2 (CLONE_INTO_CGROUP), and inherits the groups of v1 from this thread.
 	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
 	return syscall.ForkExec(path, argv, attr)
 }
@@ -91,7 +91,7 @@ func (p *Program) forkFiltered(
 		return 0, err
 	}
 
-	// Only a group of v2 needs the stop: this thread is in those of v1 already.
+	// Only a group of v2 needs the stop: this thread is in the groups of v1 already.
 	_, attr.Sys.Ptrace = entry.FD()
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil || !attr.Sys.Ptrace {

@@ -86,7 +86,7 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 		return 0, err
 	}
 
-	// The limit is that of the whole process: the supervisor has it from here on.
+	// The limit holds for the whole process: the supervisor has it from here on.
 	if p.NoFile > 0 {
 		if err := limitFiles(p.NoFile); err != nil {
 			return 0, err
@@ -101,7 +101,7 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 	return pid, nil
 }
 
-// attributes returns the settings of the fork, except those of the cgroup.
+// attributes returns the settings of the fork, except the cgroup's.
 func (p *Program) attributes(files stdio) *syscall.ProcAttr {
 	attr := &syscall.ProcAttr{
 		Dir: p.Dir,

@@ -60,7 +60,7 @@ func Default(capabilities []string) (sandbox.Filter, error) {
 		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
 	}
 
-	// The type is that of the sandbox, so that the program of supervisors does not link the compiler.
+	// The type is the sandbox's, so that the program of supervisors does not link the compiler.
 	f := make(sandbox.Filter, 0, len(raw))
 	for _, r := range raw {
 		f = append(f, unix.SockFilter{

@@ -19,7 +19,7 @@ type Watchdog struct {
 
 // WatchdogControl are the calls of a device, which a file in its place does not have.
 type WatchdogControl interface {
-	// SetTimeout sets the timeout, and returns that of the device, in seconds.
+	// SetTimeout sets the timeout, and returns the device's, in seconds.
 	SetTimeout(fd, seconds int) (int, error)
 	KeepAlive(fd int) error
 }

@@ -105,7 +105,7 @@ func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		return err
 	}
 
-	// After a crash before this mark the renames are repeated, and those that were done change nothing.
+	// After a crash before this mark the renames are repeated, and done ones change nothing.
 	return finish(env.Dir)
 }
 

@@ -1,4 +1,4 @@
-// Package identities gives tasks their signed identities. The servers sign those of an allocation in one call
+// Package identities gives tasks their signed identities. The servers sign an allocation's in one call
 // before its first task starts. The agent keeps the tokens in memory, puts them into the files and the
 // variables that the job asks for, and renews them at half of their life. Other hooks of the allocation get
 // them from hooks.AllocEnv.

@@ -55,7 +55,7 @@ func (m *Manager) Run(ctx context.Context) {
 	m.running.Wait()
 }
 
-// start runs do until its ctx or that of the Manager ends. It runs nothing after the end of Run.
+// start runs do until its ctx or the Manager's ends. It runs nothing after the end of Run.
 func (m *Manager) start(do func(ctx context.Context)) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

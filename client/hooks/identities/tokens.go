@@ -21,7 +21,7 @@ import (
 // callTimeout bounds one call of the servers.
 const callTimeout = 30 * time.Second
 
-// pace is that of calls that fail.
+// pace is for calls that fail.
 var pace = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // maxSleep bounds a pause between renewals: a machine that slept in between renews soon after.

@@ -20,7 +20,7 @@ import (
 // maxConnections bounds the connections of one socket. Further ones wait to be accepted.
 const maxConnections = 64
 
-// The times of connections, as those of the port of the API.
+// The times of connections, as at the port of the API.
 const (
 	headTime  = 10 * time.Second
 	idleTime  = 2 * time.Minute

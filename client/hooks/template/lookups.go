@@ -265,7 +265,7 @@ func (h *templates) follow(t *structs.Template, read *reads) {
 	h.keep()
 }
 
-// keep tells which queries are needed still: those of the files as they are, and those of the last rendering
+// keep tells which queries are needed still: the queries of the files as they are, and of the last rendering
 // of each template, which may have failed.
 func (h *templates) keep() {
 	some := map[lookup.Query]bool{}

@@ -7,7 +7,7 @@ import (
 	"berth/internal/gotext"
 )
 
-// valueMethods are the methods of values that a text may call, beside those that all texts have.
+// valueMethods are the methods of values that a text may call, beside the methods that all texts have.
 var valueMethods = []gotext.Methods{
 	gotext.MethodsOf[*scratch](gotext.Functions{
 		"Get":       (*scratch).Get,

@@ -19,7 +19,7 @@ func variablePaths(a *structs.Allocation, t *structs.Task) []string {
 }
 
 // variables are the functions that read the variables of the task, its group and its job. The servers give a
-// node those of all its jobs, so the node rejects the others.
+// node the variables of all its jobs, so the node rejects the others.
 type variables struct{ *rendering }
 
 // ask returns a variable, nil if it does not exist or is not known yet.
@@ -69,7 +69,7 @@ func (r variables) list(prefix ...string) ([]*lookup.VariableMeta, error) {
 	all, _ := value.([]*lookup.VariableMeta)
 	var own []*lookup.VariableMeta
 	for _, v := range all {
-		// The node gets those of all its jobs.
+		// The node gets the variables of all its jobs.
 		if slices.Contains(r.values.variables, v.Path) {
 			own = append(own, v)
 		}

@@ -42,12 +42,12 @@ func (s *Set) address(w where) (host string, port int, err error) {
 		return s.hostAddress(w.port)
 	}
 
-	// Without a mode, the driver decides whether its address is that of the service.
+	// Without a mode, the driver decides whether the service has its address.
 	if w.own == "" && at != nil && at.Advertised {
 		return s.portAt(at.Address, w.port)
 	}
 
-	// An address in the job wins. The port is that of the node.
+	// An address in the job wins. The port is the node's.
 	host, port, err = s.hostAddress(w.port)
 	return cmp.Or(w.own, host), port, err
 }

@@ -88,7 +88,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 func (s *Set) addChecks(o *offer, service structs.OwnedService, w where) error {
 	for n, c := range service.Checks {
 		owner := service.Owner
-		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
+		if c.Type == structs.CheckScript { // it runs in a task, also if the group has the service
 			owner = c.TaskName
 		}
 

@@ -31,7 +31,7 @@ import (
 type Daemon struct {
 	t   testing.TB
 	dir string
-	// Settings beside those of Run, for each start of the daemon.
+	// Settings beside Run's, for each start of the daemon.
 	args []string
 	// It is open in both processes, and shown if the test fails.
 	log        *os.File
@@ -205,7 +205,7 @@ func (d *Daemon) end(signal syscall.Signal) {
 }
 
 // remove removes all that the daemon made: containers, processes, mounts, cgroups and files.
-// The order is that of dependence: a shim keeps mounts, and a mount keeps its directory.
+// The order follows dependence: a shim keeps mounts, and a mount keeps its directory.
 func (d *Daemon) remove() {
 	e := engine.New(d.Endpoint())
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -347,7 +347,7 @@ func (d *Daemon) removeCgroups() {
 	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
 	more, _ := filepath.Glob("/sys/fs/cgroup/" + name)
 	for _, dir := range append(dirs, more...) {
-		// A cgroup with others in it cannot be removed, so those of containers are first.
+		// A cgroup with others in it cannot be removed, so the cgroups of containers are first.
 		inner, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
 		for _, path := range append(inner, filepath.Join(dir, "cgroup.procs")) {
 			text, _ := os.ReadFile(path)

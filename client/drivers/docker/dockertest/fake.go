@@ -447,7 +447,7 @@ func (f *Fake) inspect(w http.ResponseWriter, c *FakeContainer) {
 	})
 }
 
-// kill ends a container as its signal does. The codes are those of the kernel: 128 and the signal.
+// kill ends a container as its signal does. The codes are as the kernel's: 128 and the signal.
 func (f *Fake) kill(w http.ResponseWriter, signal string, c *FakeContainer) {
 	if !c.State.Running {
 		fail(w, http.StatusConflict, "the container is not running")

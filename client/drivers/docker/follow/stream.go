@@ -30,7 +30,7 @@ const (
 // its content is a time, a space and a message.
 func (f *follower) readFrames(r io.Reader) error {
 	in := bufio.NewReader(r)
-	// Messages of one time may be new and old, so the position is that of the beginning of the stream.
+	// Messages of one time may be new and old, so the position at the beginning of the stream counts.
 	old := skipper{from: f.position()}
 	var header [8]byte
 	for {

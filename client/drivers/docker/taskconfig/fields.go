@@ -17,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-// checkReference rejects names that no registry can have, and those that the driver gives its own images.
+// checkReference rejects names that no registry can have, or that the driver gives its own images.
 func checkReference(b *block, image string) {
 	if image == "" {
 		return

@@ -288,7 +288,7 @@ func (t *Task) readNetwork(b *block) {
 	t.ExtraHosts = readExtraHosts(b)
 }
 
-// readLimits reads the fields beside the task's resources. The bounds are those of the kernel.
+// readLimits reads the fields beside the task's resources. The bounds are the kernel's.
 func (t *Task) readLimits(b *block) {
 	t.Sysctl = b.pairs("sysctl")
 	t.Ulimits = readUlimits(b)

@@ -210,7 +210,7 @@ func (c *heardConn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// isProxy reports whether the address is that of a proxy which the agent has named for a connection.
+// isProxy reports whether the agent has named the address as a proxy for a connection.
 func (g *guard) isProxy(address string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,7 +35,7 @@ func newRelay(g *guard) (*relay, error) {
 	r := &relay{guard: g, ln: ln, ended: make(chan struct{})}
 	// A request without TLS comes with its whole URL.
 	plain := &httputil.ReverseProxy{
-		// The URL of a request to a proxy is already that of the server.
+		// A request to a proxy already has the URL of the server.
 		Rewrite:   func(*httputil.ProxyRequest) {},
 		Transport: g.transport(),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
