@@ -65,7 +65,7 @@ func GuardMain(args []string) int {
 	}
 
 	status := g.watch()
-	signal.Ignore(syscall.SIGTTOU) // a terminal may stop those that write from a group like this
+	signal.Ignore(syscall.SIGTTOU) // a terminal may stop processes that write from a group like this
 	soon, cancel := context.WithTimeout(context.Background(), killAfter)
 	defer cancel()
 	err = endChildren(soon, nil)

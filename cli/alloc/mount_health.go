@@ -125,8 +125,8 @@ var healthReportSheet = command.Sheet[healthReport]{
 	},
 }
 
-// PrintHealthReports shows the adverse conditions of a volume that its plugin reports, those of the
-// controllers first.
+// PrintHealthReports shows the adverse conditions of a volume that its plugin reports, the controllers'
+// first.
 func PrintHealthReports(c *command.Call, all *storage.VolumeUsageResponse) {
 	var rows []healthReport
 	for _, h := range all.Health {

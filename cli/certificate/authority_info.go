@@ -18,7 +18,7 @@ var authorityInfoCommand = command.Command{
 	Examples: "berth tls ca info " + caFile,
 }
 
-// showAuthority shows the first certificate of a file, which must be that of an authority.
+// showAuthority shows the first certificate of a file, which must be an authority's.
 func showAuthority(_ context.Context, c *command.Call) error {
 	certs, err := readCertificates(c, c.Arg(0))
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	settingsFile = "tls.hcl"
 )
 
-// firstLife is the life of the certificate of the first server. It is longer than that of others, because the
+// firstLife is the life of the certificate of the first server. It is longer than others, because the
 // agent may start later. The agent renews it.
 const firstLife = 30 * day
 

@@ -198,7 +198,7 @@ func tokenOf(c *command.Call) (string, error) {
 }
 
 // identify fills in the ID of the machine and the name of its agent. A server that is given no name follows
-// that of its host.
+// its host's.
 func (m *Machine) identify(j Joining) (err error) {
 	m.name = j.Name
 	m.id = j.ID

@@ -81,7 +81,7 @@ join". A certificate proves there what the token says.`,
 	}},
 }
 
-// introFlags are those of a token of a node without its uses: the dialect has a pool in each of its tokens.
+// introFlags are the flags of a node's token without its uses: the dialect has a pool in each of its tokens.
 func introFlags() (flags []command.Flag) {
 	for _, f := range joinTokenFlags(cluster.JoinNode) {
 		if f.Name == "node-pool" {

@@ -9,7 +9,7 @@ import (
 )
 
 // answerSearch answers searches by the beginnings of IDs. A volume has the ID of a job, a
-// namespace the beginning of one, and a plugin that of a volume.
+// namespace the beginning of one, and a plugin the ID of a volume.
 func (w *Cluster) answerSearch() {
 	ids := map[string][]string{
 		structs.SearchJobs:        {"web", "prod-db"},

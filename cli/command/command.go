@@ -59,7 +59,7 @@ type ExitError int
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// codedError is an error with an exit code of its own in place of that of its kind.
+// codedError is an error with an exit code of its own in place of its kind's.
 type codedError struct {
 	error
 	code int
@@ -68,7 +68,7 @@ type codedError struct {
 // Unwrap returns the error without the code.
 func (e *codedError) Unwrap() error { return e.error }
 
-// WithExit gives an error an exit code in place of that of its kind.
+// WithExit gives an error an exit code in place of its kind's.
 func WithExit(code int, err error) error { return &codedError{err, code} }
 
 // exitUsage is the exit code of wrong usage.

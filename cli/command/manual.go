@@ -10,7 +10,7 @@ import (
 	"berth/internal/version"
 )
 
-// ManualDate returns the date of a page. The seconds are those of the environment variable SOURCE_DATE_EPOCH.
+// ManualDate returns the date of a page. The seconds come from the environment variable SOURCE_DATE_EPOCH.
 func ManualDate(epoch string) (string, error) {
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *ManualPage) Describe(path string, c Command) {
 	}
 }
 
-// options writes the options of a command, also those that it shares with others.
+// options writes the options of a command, also options that it shares with others.
 func (p *ManualPage) options(c Command) {
 	for _, f := range c.AllFlags() {
 		p.Item(f.Head(), f.About()+".")

@@ -294,7 +294,7 @@ type stamped interface {
 }
 
 // On returns a client whose destructive calls change no other row than the one that the command has read: see
-// api.Client.On. The error is that of the read. It ends the command, unless the caller may not read the row
+// api.Client.On. The error comes from the read. It ends the command, unless the caller may not read the row
 // or there is none: then the request itself finds what is wrong.
 func (c *Call) On(row stamped, err error) (*api.Client, error) {
 	switch {

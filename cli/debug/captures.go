@@ -3,7 +3,7 @@ package debug
 // capture is an answer of the API that goes into the archive.
 type capture struct {
 	file   string // without .json
-	path   string // of the route; with items, that of a list
+	path   string // of the route; with items, the path of a list
 	query  string
 	fields shownFields
 	// item is the path of one element of the list, without its ID, and id the field with the ID. The file is

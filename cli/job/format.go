@@ -50,7 +50,7 @@ var FormatCommand = command.Command{
 		"berth fmt - < web.hcl",
 }
 
-// fileEndings are those of the files that a directory stands for.
+// fileEndings are the endings of the files that a directory stands for.
 var fileEndings = []string{".hcl", ".nomad"}
 
 // exitNotCanonical is the exit code of -check for a file in another form.

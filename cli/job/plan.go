@@ -43,7 +43,7 @@ and 255 after an error.`,
 		"berth job plan -diff=false web.hcl",
 }
 
-// jobPlan waits for the servers, which plan the job without a change. Its codes are those of the dialect: 0
+// jobPlan waits for the servers, which plan the job without a change. It has the dialect's codes: 0
 // without changes of allocations, 1 with changes, and 255 after any error, also a usage that is wrong.
 func jobPlan(ctx context.Context, c *command.Call) error {
 	changes, err := planJob(ctx, c)

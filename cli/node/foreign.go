@@ -30,7 +30,7 @@ their state: berth operator snapshot restore. To move a node to this cluster,
 which ends all of that: remove the file cluster-id in the state directory of
 its agent.`
 
-// listNodes shows the nodes of the cluster, and those of others that ask to join it.
+// listNodes shows the nodes of the cluster, and nodes of others that ask to join it.
 func listNodes(ctx context.Context, c *command.Call) error {
 	nodes, _, err := c.API.Nodes(ctx, nil)
 	if err != nil {

@@ -39,7 +39,7 @@ var IdentityFlag = command.Flag{
 	Usage: "The identities of age that decrypt the file (age-keygen)",
 }
 
-// recipients returns those of encryptFlags.
+// recipients returns the recipients in encryptFlags.
 func recipients(c *command.Call) (to []age.Recipient, err error) {
 	if c.Given("recipients-file") {
 		to, err = agefile.Recipients(c.String("recipients-file"))

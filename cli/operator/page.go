@@ -94,7 +94,7 @@ func pageOf(agent string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: pageRoot}, nil
 }
 
-// addView makes the address of the page that of the view which the arguments name.
+// addView makes the address of the page lead to the view which the arguments name.
 func addView(ctx context.Context, c *command.Call, page *url.URL) error {
 	k, err := kindOfView(ctx, c)
 	if err != nil {
@@ -119,7 +119,7 @@ func addView(ctx context.Context, c *command.Call, page *url.URL) error {
 	return nil
 }
 
-// kindOfView returns the kind that the first of two arguments names, or that of the thing with the ID of the
+// kindOfView returns the kind that the first of two arguments names, or the kind of the thing whose ID is the
 // only argument.
 func kindOfView(ctx context.Context, c *command.Call) (viewKind, error) {
 	if len(c.Args) == 1 {
@@ -136,7 +136,7 @@ func kindOfView(ctx context.Context, c *command.Call) (viewKind, error) {
 		structs.Cut(c.Arg(0), structs.MaxQuoted), strings.Join(names, ", "))
 }
 
-// kindWithID returns the only kind of things with an ID. A complete ID precedes those that begin with it.
+// kindWithID returns the only kind of things with an ID. A complete ID precedes IDs that begin with it.
 func kindWithID(ctx context.Context, c *command.Call, id string) (viewKind, error) {
 	found, err := c.API.SearchPrefix(ctx, id, "", nil)
 	if err != nil {

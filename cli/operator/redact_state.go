@@ -27,7 +27,7 @@ const redactedIndexes = "table_indexes"
 
 // redactSaved makes a state that may be given to others of a saved one: without keys, encrypted values,
 // secrets and hashes of tokens, and without the texts of users. The error is invalid for a file that is not
-// one of a state, or that of w.
+// one of a state, or comes from w.
 //
 // It reads no rows, but the file of the state (see mvcc.ReadTx.Save), piece by piece. A table, a field and a
 // text stay only if a list here names them. So a new one is left out until somebody has thought about it.
@@ -148,7 +148,7 @@ func keptValue(value any) any {
 	return value
 }
 
-// keptEntries returns a map whose keys are names of the cluster, such as those of tasks.
+// keptEntries returns a map whose keys are names of the cluster, such as names of tasks.
 func keptEntries(value any) any {
 	object, isObject := value.(map[string]any)
 	if !isObject {

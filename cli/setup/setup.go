@@ -222,7 +222,7 @@ func readOptions(c *command.Call, files map[string]*string) error {
 }
 
 // defaultURL returns the URL of the public keys for another system: the one that the servers name, or else
-// that of the agent.
+// the agent's.
 func defaultURL(ctx context.Context, c *command.Call, system string) (string, error) {
 	found, err := accessapi.Discover(ctx, c.API)
 	if err == nil {

@@ -207,7 +207,7 @@ func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.
 const maxChoices = 10
 
 // onlyClaim returns the claim whose name is the prefix, or the only one whose name begins with it; nil if
-// there is none. The noun is that of the names, for the error about several.
+// there is none. The noun says what the names are, for the error about several.
 func onlyClaim(
 	all []*structs.VolumeClaimStub, noun, prefix string, name func(*structs.VolumeClaimStub) string,
 ) (only *structs.VolumeClaimStub, err error) {

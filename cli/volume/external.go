@@ -128,7 +128,7 @@ func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolum
 // externalKey names a volume at its plugin.
 type externalKey struct{ plugin, external string }
 
-// namesOf returns the IDs of volumes by those of their plugins.
+// namesOf returns the IDs of volumes by their plugins' IDs.
 func namesOf(vols []*structs.CSIVolumeListStub) map[externalKey]string {
 	names := map[externalKey]string{}
 	for _, v := range vols {

@@ -99,7 +99,7 @@ volume. The variable is in the namespace of the volume.
 // noSecretsFrom is the value of -secrets-from that removes the path.
 const noSecretsFrom = "none"
 
-// configurePlugin shows the settings of a plugin, after it has changed those that are given.
+// configurePlugin shows the settings of a plugin, after it has changed the given ones.
 func configurePlugin(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	config, _, err := c.API.PluginConfig(ctx, id, nil)

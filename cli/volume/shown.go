@@ -21,8 +21,8 @@ type Shown struct {
 // mostShown bounds the allocations that are named in sentences.
 const mostShown = 20
 
-// Release names the claims that a forced release is about: those of a volume on a node, or that of one
-// allocation.
+// Release names the claims that a forced release is about: the claims of a volume on a node, or one
+// allocation's.
 type Release struct {
 	Volume  string
 	NodeID  string

@@ -220,7 +220,7 @@ func printSnapshots(ctx context.Context, c *command.Call, id string) {
 	snapshotSheet.Section(c, "Snapshots", snaps)
 }
 
-// mutableText shows the mutable parameters that the plugin has, and the wanted values of those that change.
+// mutableText shows the mutable parameters that the plugin has, and the wanted values of changing ones.
 func mutableText(v *structs.CSIVolume) string {
 	text := command.KeyValues(v.AppliedParameters)
 	pending := storage.PendingParameters(v)
