@@ -53,7 +53,7 @@ func NoteOrigin(w http.ResponseWriter, r *http.Request, agent string) *http.Requ
 	return r.WithContext(auditlog.WithOrigin(r.Context(), o))
 }
 
-// idOf returns a new ID, or that of a request that another agent has passed on. With TLS only a server can:
+// idOf returns a new ID, or the ID of a request that another agent has passed on. With TLS only a server can:
 // another caller could write lines under the ID of somebody else's request.
 func idOf(r *http.Request) string {
 	passedOn := r.TLS == nil && r.Header.Get(HeaderPassedOn) != "" || isFromServer(r)
@@ -139,5 +139,5 @@ func auditEvent(ctx context.Context, r AuditedRequest) *auditlog.Event {
 	return e
 }
 
-// isAboutAlloc reports whether the ID in the path of a route is that of an allocation.
+// isAboutAlloc reports whether the path of a route has the ID of an allocation.
 func isAboutAlloc(path string) bool { return strings.HasPrefix(path, "/v1/client/") }

@@ -242,8 +242,8 @@ func (c *Call) waitParam() (time.Duration, error) {
 	return min(d, maxWait), nil
 }
 
-// numberParam reads a parameter that is a non-negative number. bits bounds its size. bits is that of the
-// field in the request, so a number that does not fit is a fault and is not cut.
+// numberParam reads a parameter that is a non-negative number. bits bounds its size. The field in the request
+// has as many bits, so a number that does not fit is a fault and is not cut.
 func numberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, error) {
 	s := c.Param(name)
 	if s == "" {
@@ -322,7 +322,7 @@ func missing(field, expected string) error {
 	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
-// SameID rejects a body whose ID differs from the ID in the path. Without an ID in the body that of the path
+// SameID rejects a body whose ID differs from the ID in the path. Without an ID in the body the path's
 // counts.
 func (c *Call) SameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.ID() {

@@ -17,7 +17,7 @@ func (c *Client) Clocks(ctx context.Context, q *Query) (*cluster.ClockResponse, 
 
 var clockAccept = NewEndpoint(Put, "/v1/operator/clock/accept", ServeMethod(cluster.ClockAccept, nil, Whole))
 
-// AcceptClock makes the cluster time that of the leader's wall clock.
+// AcceptClock sets the cluster time to the leader's wall clock.
 func (c *Client) AcceptClock(ctx context.Context) error {
 	return clockAccept.route.exec(ctx, c, Request{})
 }

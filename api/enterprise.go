@@ -35,7 +35,7 @@ func isEmptyEnterprise(r *http.Request) bool {
 }
 
 // rejectEnterprise returns the error for a request to the enterprise edition, and nil for any other request.
-// The answers are those of the dialect's other edition, so its tools show the reason.
+// The dialect's other edition gives the same answers, so its tools show the reason.
 func rejectEnterprise(r *http.Request) error {
 	for _, p := range enterprisePaths {
 		if r.URL.Path != p.path && !(strings.HasSuffix(p.path, "/") && strings.HasPrefix(r.URL.Path, p.path)) {

@@ -97,7 +97,7 @@ func (c *Client) dialExec(ctx context.Context, r Request) (*websocket.Conn, erro
 		header.Set("X-Berth-Token", c.cfg.Token)
 	}
 
-	// The URL is that of the route, so it has the namespace and the region of the client.
+	// The URL comes from the route, so it has the namespace and the region of the client.
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
 		HTTPHeader: header,

@@ -149,7 +149,7 @@ func agentOf(n *structs.Node) string {
 
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
 func (c *Call) proxyTo(n *structs.Node, look string) {
-	// From here on the proxy writes the answer, also that of an error.
+	// From here on the proxy writes the answer, also after an error.
 	c.began = true
 	passes := hop
 	if IsOpen(c) {

@@ -19,7 +19,7 @@ var gossipKeyring = map[cluster.GossipKeyOperation]*Endpoint[*cluster.GossipKeyr
 		Put, "/v1/agent/keyring/remove", serveGossip(cluster.GossipKeyRemove), gossipRight),
 }
 
-// gossipRight is that of the dialect for the keys of the gossip.
+// gossipRight is the dialect's right for the keys of the gossip.
 var gossipRight = Needs(access.NeedsAgentWrite)
 
 func serveGossip(op cluster.GossipKeyOperation) ServeFunc[*cluster.GossipKeyrings] {

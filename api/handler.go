@@ -11,7 +11,7 @@
 //   - A web page of another origin in a browser on the machine can change nothing.
 //   - No answer shows a secret. Mount flags show as [REDACTED]. The operator socket alone shows gossip keys.
 //     The values of variables and join tokens go to callers that Config.CheckSecrets accepts, and archives
-//     of the state to those that Config.CheckArchives accepts.
+//     of the state to callers that Config.CheckArchives accepts.
 //
 // The endpoints behind the Caller authorize and validate requests.
 package api
@@ -160,7 +160,7 @@ type Config struct {
 	StreamStall time.Duration
 	// MaxForwarded bounds the commands in tasks that run at other agents. Default: 256.
 	MaxForwarded int
-	// Name is that of the agent, and Audit its audit log. Nil: it has none.
+	// Name is the agent's name, and Audit its audit log. Nil: it has none.
 	Name  string
 	Audit *auditlog.Log
 }

@@ -11,7 +11,7 @@ var pluginList = NewEndpoint(Get, "/v1/plugins",
 	ofType(ServeList(structs.CSIPluginList, nil,
 		func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
 			return a.Plugins
-		}), func(*Call) (any, error) { return []struct{}{}, nil })) // those of the nodes are no plugins of berth
+		}), func(*Call) (any, error) { return []struct{}{}, nil })) // the plugins of nodes are no plugins of berth
 
 // Plugins lists plugins.
 func (c *Client) Plugins(ctx context.Context, q *Query) (

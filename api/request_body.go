@@ -64,8 +64,8 @@ func boundBody(w http.ResponseWriter, r *http.Request,
 	return b
 }
 
-// SetMost sets the most bytes of the body, 0 for a stream, before any is read. Until then it is that of most
-// routes.
+// SetMost sets the most bytes of the body, 0 for a stream, before any is read. Until then the bound of most
+// routes holds.
 func (b *requestBody) SetMost(most int64) { b.most = most }
 
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
@@ -177,12 +177,12 @@ func tooLargeError(format string, args ...any) error {
 	}
 }
 
-// busyError tells when to retry: the memory is that of others, who will end.
+// busyError tells when to retry: others have the memory, and will end.
 func busyError() error {
 	return structs.Busy(busyBodies, "this agent has too many large requests to serve")
 }
 
-// StatusError is an error with another HTTP status than that of its kind.
+// StatusError is an error whose HTTP status is not its kind's.
 type StatusError struct {
 	Err    error
 	Status int

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// This file bounds the streams that an agent sends at a time: all of them, and those of one caller, so that
+// This file bounds the streams that an agent sends at a time: all of them, and each caller's, so that
 // nobody locks out others. A token is a caller, and so is an address without one. rootCaller has slots of its
 // own at the operator socket of its agent.
 
@@ -20,7 +20,7 @@ import (
 // the address of the server, and may lack the token. An agent believes it of a server alone.
 const HeaderStreamCaller = "X-Berth-Stream-Caller"
 
-// callerName names the sender of streams, without a secret. rootCaller is that of the operator socket.
+// callerName names the sender of streams, without a secret. rootCaller calls by the operator socket.
 // unknownCaller is not bounded by itself: a server of a former version does not tell for whom it forwards.
 type callerName string
 
@@ -69,12 +69,12 @@ func addressOf(remote string) string {
 	return netip.PrefixFrom(ip, ipv6Net).Masked().String()
 }
 
-// streamSlots are those of an agent. The methods may be called at the same time.
+// streamSlots are an agent's slots. The methods may be called at the same time.
 type streamSlots struct {
 	all, own int
 
 	mu    sync.Mutex
-	taken int // without those of root
+	taken int // without root's
 	of    map[callerName]int
 }
 

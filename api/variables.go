@@ -143,7 +143,7 @@ func serveVariableDelete(c *Call) (any, error) {
 }
 
 // applyVariable sends a write to the servers, and answers a conflict with the present variable. The namespace
-// of the query wins over that of the body, as in the dialect.
+// of the query wins over the body's, as in the dialect.
 func applyVariable(c *Call, req *access.VariableApplyRequest) (any, error) {
 	given := req.Namespace
 	err := c.bindWrite(&req.WriteOptions)
@@ -210,7 +210,7 @@ func renderConflict(c *Call, present *access.OpenVariable) (any, error) {
 type VariableWrite struct {
 	// Op is one of the operations of access.VariableApply, or lock-renew. "" is access.VariableSet.
 	Op         string
-	Namespace  string // "" for that of the client
+	Namespace  string // "" for the client's
 	Path       string
 	Items      access.VariableItems
 	Lock       *access.VariableLock
@@ -265,7 +265,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*access.Op
 	err = json.NewDecoder(resp.Body).Decode(&answer)
 	switch {
 	case err != nil && resp.StatusCode == http.StatusConflict:
-		// The body is that of an agent of another version or of a proxy.
+		// The body comes from an agent of another version or from a proxy.
 		return nil, structs.Conflictf("the agent at %s answers that the variable is not as expected", c.cfg.Address)
 	case err != nil:
 		return nil, structs.Internalf("the answer of the agent at %s is invalid", c.cfg.Address)

@@ -71,8 +71,8 @@ func AuthURL(ctx context.Context, c *api.Client, b AuthURLBody) (string, error) 
 var completeAuth = api.NewEndpoint(api.Put, "/v1/acl/oidc/complete-auth",
 	api.ServeMethod(access.CompleteAuth, bindCompleteAuth, (*access.TokenPutResponse).Open))
 
-// CompleteAuthBody ends a login by OIDC: it has the values of its beginning, and those that the provider gave
-// to the browser.
+// CompleteAuthBody ends a login by OIDC: it has the values of its beginning and of the provider's answer to
+// the browser.
 type CompleteAuthBody struct {
 	AuthMethodName string
 	ClientNonce    access.Secret

@@ -29,7 +29,7 @@ var _ = api.Handle(api.Get, "/v1/agent/pprof/{id}", serveProfile,
 	api.Needs(access.NeedsAgentWrite), api.Streams)
 
 // serveProfile sends a profile of the process of an agent: of its processors ("profile"), a trace ("trace"),
-// the command line ("cmdline"), or one of those that the runtime keeps.
+// the command line ("cmdline"), or a profile that the runtime keeps.
 func serveProfile(c *api.Call) (any, error) {
 	seconds, err := number(c, "seconds", 1)
 	if err != nil {
@@ -148,7 +148,7 @@ func writeText(c *api.Call, text string) error {
 // ProfileOptions select a profile.
 type ProfileOptions struct {
 	Target  Target
-	Name    string // profile, trace, cmdline, or one of those that the runtime keeps, such as heap
+	Name    string // profile, trace, cmdline, or a profile that the runtime keeps, such as heap
 	Seconds int    // of "profile" and "trace"
 }
 

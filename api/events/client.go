@@ -18,7 +18,7 @@ const maxLine = 64 << 20
 // Options select events.
 type Options struct {
 	Topics    []string // Topic or Topic:KEY; none: all
-	Namespace string   // "": that of the client; "*": all
+	Namespace string   // "": the client's; "*": all
 	Filter    string   // an expression over the fields of Header, "" for all
 	Index     uint64   // of the first log entry; 0: the oldest one that the servers have
 	Follow    bool     // beyond the events that there are
@@ -30,7 +30,7 @@ type Stream struct {
 	lines *bufio.Scanner
 }
 
-// Open opens a stream. Its errors are those of the agent: invalid for a topic or filter that is wrong, denied
+// Open opens a stream. Its errors come from the agent: invalid for a topic or filter that is wrong, denied
 // for a topic that the caller may not read. The caller closes the stream, or ends its context.
 func Open(ctx context.Context, c *api.Client, o Options) (*Stream, error) {
 	query := url.Values{

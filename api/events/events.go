@@ -70,7 +70,7 @@ func serve(c *api.Call) (any, error) {
 	return nil, s.run(c.Ctx())
 }
 
-// bind reads the parameters. index is that of the first log entry, as in the dialect: 0 is the oldest one
+// bind reads the parameters. index names the first log entry, as in the dialect: 0 is the oldest one
 // that the servers have.
 func bind(c *api.Call) (*sender, error) {
 	index, err := strconv.ParseUint(cmp.Or(c.Param("index"), "0"), 10, 64)

@@ -32,7 +32,7 @@ func ListStatuses(ctx context.Context, c *api.Client, children bool, q *api.Quer
 	return statusList.Page(ctx, c, api.Request{Query: params})
 }
 
-// The path is that of the list. The body names the jobs, so it may be a POST although it changes nothing.
+// The list has the same path. The body names the jobs, so it may be a POST although it changes nothing.
 var someStatuses = api.NewEndpoint(api.Put, statusPath,
 	api.ServeList(structs.JobStatuses, bindSomeStatuses, pickStatuses))
 
@@ -53,8 +53,8 @@ func bindSomeStatuses(c *api.Call, q *structs.JobStatusesRequest) error {
 	return err
 }
 
-// widenNamespaces makes the namespace of a request that of all jobs that its body names: their own if they
-// have one in common, otherwise all namespaces. The servers answer with the jobs that the caller may see.
+// widenNamespaces sets the namespace of a request to the one that all jobs of its body have in common,
+// otherwise all namespaces. The servers answer with the jobs that the caller may see.
 func widenNamespaces(q *structs.JobStatusesRequest) {
 	own := structs.NamespaceOr(q.Namespace)
 	if own == structs.AllNamespaces || len(q.Jobs) == 0 {

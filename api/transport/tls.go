@@ -80,7 +80,7 @@ func (t TLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// roots returns the authorities of the settings. nil are those of the system.
+// roots returns the authorities of the settings. nil are the system's.
 func (t TLS) roots() (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	switch {

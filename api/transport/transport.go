@@ -62,7 +62,7 @@ func Open(address string, t TLS) (*Transport, error) {
 	return tr, nil
 }
 
-// An address without a scheme is that of an HTTP port, as users type it.
+// An address without a scheme is an HTTP port, as users type it.
 func parseAddress(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "http://" + s

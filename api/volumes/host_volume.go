@@ -47,7 +47,7 @@ func bindHostVolumeCreate(c *api.Call, req *storage.HostVolumeCreateRequest) (er
 	return err
 }
 
-// bindHostVolume reads the volume of a body, whose namespace and region become those of the request.
+// bindHostVolume reads the volume of a body, and moves its namespace and region into the request.
 func bindHostVolume(c *api.Call, o *structs.WriteOptions) (*storage.DynamicHostVolume, error) {
 	var b hostVolumeBody
 	err := c.DecodeBody(&b)

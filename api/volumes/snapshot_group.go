@@ -45,7 +45,7 @@ func GetSnapshotGroup(ctx context.Context, c *api.Client, name string) (*ShownSn
 }
 
 // SnapshotGroupRequest is what a group is to be: the IDs of its volumes, and what its plugin gets with the
-// calls. Without secrets they are those of the first volume.
+// calls. Without secrets the first volume's count.
 type SnapshotGroupRequest struct {
 	Volumes    []string
 	Parameters map[string]string

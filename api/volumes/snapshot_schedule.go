@@ -19,7 +19,7 @@ func bindScheduleList(c *api.Call, q *storage.ScheduleListRequest) error {
 	return nil
 }
 
-// ListSchedules lists the schedules of a namespace, those of one volume unless it is "".
+// ListSchedules lists the schedules of a namespace, or of one volume unless it is "".
 func ListSchedules(ctx context.Context, c *api.Client, volume string) ([]*storage.SnapshotSchedule, error) {
 	params := url.Values{}
 	if volume != "" {
