@@ -124,7 +124,7 @@ func statusOf(line []byte) (int, error) {
 	return status, nil
 }
 
-// headFields are those that matter.
+// headFields are the fields that matter.
 var headFields = map[string]func(h *head, value []byte) error{
 	"content-length": func(h *head, value []byte) error {
 		n, ok := number(value, 10)

@@ -90,7 +90,7 @@ var (
 	ofStream   = []byte(`"Topic":"` + event.Stream + `"`)
 )
 
-// count counts the events of a line. It returns true for those of a last report.
+// count counts the events of a line. It returns true for the events of a last report.
 func (r *eventReader) count(line []byte) (last bool) {
 	n := bytes.Count(line, ofInstance)
 	if n == 0 {

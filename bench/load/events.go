@@ -310,7 +310,7 @@ func middle[T cmp.Ordered](rows []*eventRow, column func(*eventRow) T) T {
 	return values[len(values)/2]
 }
 
-// printEventRows prints rows. The ratio is that of the time of the processor to the first row of a round.
+// printEventRows prints rows. The ratio compares the time of the processor with the first row of a round.
 func printEventRows(to io.Writer, rows []*eventRow) {
 	t := tabwriter.NewWriter(to, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "side\twrites/s\tfailed\tp50 ms\tp99 ms\tserver us/write\tratio\tevents/s\tmissed\tgaps\tlag p50 ms\tp99 ms")

@@ -28,7 +28,7 @@ type httpLane struct {
 	mu    sync.Mutex
 	conns []*httpConn
 	free  []*httpConn // the one that was used last is the next
-	alive int         // of conns, those that still dial
+	alive int         // of conns, how many still dial
 	last  error       // why one was
 }
 

@@ -1,6 +1,6 @@
 // Command berth-bench puts a bounded load on servers over their RPC and HTTP ports and reports the result:
-// rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: its rows
-// are those of bench/shape. It has five modes:
+// rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: it has the
+// rows of bench/shape. It has five modes:
 //
 //	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on running servers: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711

@@ -70,7 +70,7 @@ func newClosed(dir string) (*closed, error) {
 
 func (c *closed) path(name string) string { return filepath.Join(c.dir, name) }
 
-// settings returns the block of an agent, for nil that of one without TLS.
+// settings returns the block of an agent, for nil the block of an agent without TLS.
 func (c *closed) settings() string {
 	if c == nil {
 		return ""
@@ -220,7 +220,7 @@ func reconnect(f *fleet, what string, dialer rpc.Dialer) ([]result, error) {
 const self = "self"
 
 // printSides prints the medians of both sides and their ratio. A rate is better when it is larger. A short
-// round may lack results, for which no operation succeeded: a line has those of the rounds with them.
+// round may lack results, for which no operation succeeded: a line leaves such rounds out.
 func printSides(to io.Writer, sides [2][][]result) error {
 	t := tabwriter.NewWriter(to, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tplain\tTLS\tTLS/plain")

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/nomad/nomad/structs"
 )
 
-// PeerVersion is that of go.mod.
+// PeerVersion is the version in go.mod.
 const PeerVersion = "v1.6.1"
 
 func resources() *structs.NodeResources {

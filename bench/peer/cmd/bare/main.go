@@ -1,5 +1,5 @@
 // Command bare answers the requests of the rows of services over HTTP at once, without doing what they ask.
-// Its CPU time is that of net/http and of the connections alone.
+// Its CPU time goes to net/http and the connections alone.
 package main
 
 import (
@@ -39,5 +39,5 @@ func main() {
 
 func answer(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, body) // an error is that of the client, which has gone
+	_, _ = io.WriteString(w, body) // an error means that the client has gone
 }

@@ -182,8 +182,8 @@ func (p *process) memory(field string) float64 {
 	return 0
 }
 
-// connectMany returns the memory of 10,000 connections with occasional heartbeats, beyond that of the same
-// heartbeats over a few.
+// connectMany returns the memory of 10,000 connections with occasional heartbeats, beyond the memory of the
+// same heartbeats over a few.
 func connectMany(b *bench, dir string) (map[string]float64, error) {
 	const nodes = 10000
 	p := b.startBerth(dir)

@@ -14,7 +14,7 @@ type object = map[string]any
 // caller calls the HTTP API of an agent. Both products have the same one.
 type caller struct{ addr string }
 
-// clients keep their connections, as those of the load programs do: http.DefaultClient would close most of
+// clients keep their connections, as the load programs do: http.DefaultClient would close most of
 // them after each request.
 var clients = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallel}}
 

@@ -26,7 +26,7 @@ type row struct {
 	result.Row
 	Once     bool // it takes minutes, so only the first round has it
 	PeerOnce bool // the same for the peer alone
-	Phase    int  // its rounds begin after those of the earlier phases
+	Phase    int  // its rounds begin after the earlier phases
 	Peer     measurement
 	Berth    measurement
 	Rest     func(*bench) (map[string]float64, error) // further metrics of berth

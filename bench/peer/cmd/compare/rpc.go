@@ -228,7 +228,7 @@ func (b *bench) startPeer(dir string) *process {
 }
 
 // berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent.
-// Its metrics stay in memory, as those of the peer do by default.
+// Its metrics stay in memory, as the peer's do by default.
 func berthConfig(data string) string {
 	return fmt.Sprintf(`name = "bench"
 data_dir = %q
