@@ -146,8 +146,8 @@ func (a *ACL) Volume(namespace, id string, right Capability) bool {
 	return found.given[csiCapability[right]]
 }
 
-// AllVolumes reports whether the caller has a right on all volumes of all namespaces, also of those that do
-// not exist: what it learns of a namespace then depends on no rule.
+// AllVolumes reports whether the caller has a right on all volumes of all namespaces, also of namespaces that
+// do not exist: what it learns of a namespace then depends on no rule.
 func (a *ACL) AllVolumes(right Capability) bool {
 	if a.management {
 		return true

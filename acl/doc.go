@@ -1,7 +1,7 @@
 // Package acl reads access policies and decides with them. A policy gives capabilities in namespaces, and
-// rights on nodes, agents, servers, quotas, plugins, host volumes and node pools. The format and the names
-// are those of the dialect. Two things are additions to the dialect: rules for single volumes, and
-// capabilities for jobs that reach beyond their sandbox. docs/operations/acl.md describes both.
+// rights on nodes, agents, servers, quotas, plugins, host volumes and node pools. The dialect has the same
+// format and names. Two things are additions to the dialect: rules for single volumes, and capabilities for
+// jobs that reach beyond their sandbox. docs/operations/acl.md describes both.
 //
 // The package knows no tokens, rows or requests. It has two steps. Parse turns the text of a policy into
 // rules and rejects what it does not know. New merges the rules of several policies into an ACL, which never

@@ -90,7 +90,7 @@ func Parse(name, text string) (*Policy, error) {
 	return p, nil
 }
 
-// levels returns the kinds without names, with nil for those that the policy leaves out.
+// levels returns the kinds without names, with nil for each that the policy leaves out.
 func (p *Policy) levels() map[kind]*Level {
 	return map[kind]*Level{
 		kindNode:     p.Node,

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// The two addresses that stand for all addresses of a machine. The second one has those of IPv4, too.
+// The two addresses that stand for all addresses of a machine. The second one includes IPv4.
 const (
 	allIPv4 = "0.0.0.0"
 	allIPv6 = "::"
@@ -94,7 +94,8 @@ func (c *Config) addressesOfPorts() []portAddress {
 }
 
 // advertisesBound reports whether others reach a port at the address to which it is bound. own overrides
-// bind_addr. One of loopback is that of a port for this machine alone, also if others reach the other ports.
+// bind_addr. A loopback address makes the port one for this machine alone, also if others reach the other
+// ports.
 func (c *Config) advertisesBound(own string) bool {
 	ip, err := netip.ParseAddr(cmp.Or(own, c.BindAddr))
 	return err != nil || !ip.IsUnspecified() && (!ip.IsLoopback() || !c.bindsAll())

@@ -338,7 +338,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	case err = <-ended:
 	}
 
-	// The reverse order ends each part before those that it uses, and stop waits for it.
+	// The reverse order ends each part before the parts that it uses, and stop waits for it.
 	for _, stop := range slices.Backward(stops) {
 		stop()
 	}
@@ -361,7 +361,7 @@ func endless(run func(context.Context)) func(context.Context) error {
 
 // startPart runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.
 func startPart(run func(context.Context) error, ended chan<- error) (stop func()) {
-	// The context is not derived from that of Run: its end would stop all parts at once, in no order.
+	// The context is not derived from Run's: its end would stop all parts at once, in no order.
 	ctx, cancel := context.WithCancel(context.Background())
 	var part sync.WaitGroup
 	part.Go(func() { ended <- run(ctx) })

@@ -23,7 +23,7 @@ func (c *Config) alike() map[string]string {
 }
 
 // describeAudit names the sinks with what they guarantee, and the filters with a digest. The path of a file
-// is that of one machine.
+// differs between machines.
 func describeAudit(c *auditlog.Config) string {
 	if !c.Enabled {
 		return "off"

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// devKeyring returns the file of the key-encryption key of -dev. Unlike that of a cluster it is in the data
+// devKeyring returns the file of the key-encryption key of -dev. Unlike a cluster's it is in the data
 // directory: both are temporary.
 func devKeyring(dataDir string) string { return filepath.Join(dataDir, "keyring") }
 

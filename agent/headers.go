@@ -27,7 +27,7 @@ func checkHeaders(headers map[string]string) error {
 	return f.Err()
 }
 
-// ownHeaders are those that frame an answer.
+// ownHeaders are the headers that frame an answer.
 var ownHeaders = map[string]bool{
 	"Connection":        true,
 	"Content-Encoding":  true,

@@ -9,7 +9,7 @@ import (
 	"berth/ui"
 )
 
-// PageSettings are those of the page of the agent.
+// PageSettings are the settings of the agent's page.
 type PageSettings struct {
 	Enabled bool `hcl:"enabled"`
 }
@@ -39,7 +39,7 @@ func withPage(cfg *Config, api http.Handler, logger hclog.Logger) http.Handler {
 	})
 }
 
-// fromBrowser reports whether a request is that of a browser for a page. Programs get the answer of the API.
+// fromBrowser reports whether a browser requests a page. Programs get the answer of the API.
 func fromBrowser(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }

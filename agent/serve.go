@@ -40,7 +40,7 @@ func (a *Agent) newAPIServers(handler http.Handler, logger hclog.Logger) []*apiS
 			ErrorLog: logger.StandardLogger(atDebug),
 		}
 
-		// Each server has bounds of its own, so that callers of the port cannot use up those of the socket.
+		// Each server has bounds of its own, so that callers of the port cannot use up the socket's.
 		limits.bound(s.http)
 	}
 

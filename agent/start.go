@@ -43,8 +43,8 @@ func newWithSpace(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent,
 	}
 }
 
-// placeOf returns the file that an error names, and a folder of its file system: that of all data, if the
-// file is below it, else the next one above the file. Without a name both are the folder of all data.
+// placeOf returns the file that an error names, and a folder of its file system: the folder of all data, if
+// the file is below it, else the next one above the file. Without a name both are the folder of all data.
 func placeOf(err error, dataDir string) (file, dir string) {
 	file = dataDir
 	var path *fs.PathError

@@ -75,8 +75,7 @@ func (c *Config) openAddress() string {
 // checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS:
 // everybody who reaches them may do everything. It also rejects access control there without TLS, also where
 // the configuration says so: whoever reaches the RPC port counts as a machine of the cluster. In prefer the
-// cluster is on its way to require. A server without access control in its configuration has that of its
-// cluster.
+// cluster is on its way to require. A server without access control in its configuration follows its cluster.
 func (c *Config) checkOpenPorts() error {
 	open := c.openAddress()
 	if open != "" && c.Server.Enabled && c.enforces() && !c.TLS.On() {
@@ -364,7 +363,7 @@ func (a *Agent) connect(ctx context.Context, address, nodeID string) (net.Conn, 
 	return d.Dial(ctx)
 }
 
-// isAgentOf accepts the certificate of a node and those of servers, with the ID "" those of servers alone.
+// isAgentOf accepts the certificates of a node and of servers, with the ID "" of servers alone.
 func isAgentOf(nodeID string) peertls.Accept {
 	return func(id pki.Identity) error {
 		if id.Role == pki.RoleServer || id.Role == pki.RoleNode && id.ID == nodeID {

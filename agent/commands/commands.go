@@ -1,6 +1,6 @@
 // Package commands lists the commands that run a process of berth, the agent and the bundled CSI drivers, and
-// those that read the configuration of one. A process runs until its context ends. The other commands call an
-// agent.
+// commands that read an agent's configuration. A process runs until its context ends. The other commands call
+// an agent.
 package commands
 
 import (

@@ -16,8 +16,8 @@ var serverOnlyFlag = command.Flag{
 	Usage: "Do not start if the configuration enables the client: for an agent that does not run as root",
 }
 
-// checkServerOnly returns an error if the agent is to be only a server, and would be a node, too. Faults of
-// the configuration are those of its start.
+// checkServerOnly returns an error if the agent is to be only a server, and would be a node, too. The start
+// reports faults of the configuration.
 func checkServerOnly(call *command.Call) error {
 	if !call.Bool(serverOnly) {
 		return nil
