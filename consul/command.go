@@ -30,7 +30,7 @@ func (l *Link) ACLs(ctx context.Context) (bool, error) {
 // Command is a call of the program consul that reaches Consul as the agent does, but without its token.
 type Command struct {
 	Program string   // its path
-	Args    []string // after those that say what to do
+	Args    []string // after the arguments that say what to do
 	Env     []string // the whole environment
 }
 

@@ -234,7 +234,7 @@ func (c *Config) Redact() map[string]any {
 		return structs.Redacted
 	}
 
-	// The names are those of the dialect. Each one is listed, so a new setting is not shown by accident.
+	// The names are the dialect's. Each one is listed, so a new setting is not shown by accident.
 	return map[string]any{
 		"Addr":                      c.Address,
 		"GRPCAddr":                  c.GRPCAddress,

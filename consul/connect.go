@@ -106,7 +106,7 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 	}
 
 	side.Checks = api.AgentServiceChecks{{
-		// The name is that of the dialect, which others may look for.
+		// The name is the dialect's, which others may look for.
 		Name:         "Connect Sidecar Aliasing " + serviceID,
 		AliasService: serviceID,
 	}}
@@ -120,7 +120,7 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 	}
 
 	for n, check := range side.Checks {
-		// The IDs follow from the definitions, as those of the service do: see checkID.
+		// The IDs follow from the definitions, as the service's do: see checkID.
 		check.CheckID = checkID(serviceID+sidecarSuffix, n, check)
 	}
 

@@ -72,7 +72,7 @@ func hasConfig(want, now map[string]any) bool {
 		return true
 	}
 
-	// The job's numbers are integers, those of Consul's answer are floats.
+	// The job's numbers are integers, the numbers in Consul's answer are floats.
 	text, err := json.Marshal(want)
 	if err != nil {
 		return true // a registration could not bring it to Consul either

@@ -30,7 +30,7 @@ const (
 const MetaSource = "external-source"
 
 // The further entries that berth adds to the meta of a service. validate.ConsulMeta leaves space for
-// them. Each agent has its own metaAgent. The value of metaDefinition is that of digestOf.
+// them. Each agent has its own metaAgent. digestOf gives the value of metaDefinition.
 const (
 	metaAgent      = "berth-agent"
 	metaDefinition = "berth-definition"
@@ -191,7 +191,7 @@ func ownService(s *Service, node string) *Service {
 	return &owned
 }
 
-// ownMeta returns the meta with berth's entries, which win over those of the job.
+// ownMeta returns the meta with berth's entries, which win over the job's.
 func ownMeta(given map[string]string, node, definition string) map[string]string {
 	meta := maps.Clone(given)
 	if meta == nil {

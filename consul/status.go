@@ -88,7 +88,7 @@ func (s *Syncer) runStatus(ctx context.Context) {
 			return
 		}
 
-		// With followers the states are read each second. Otherwise those of the sync have to do.
+		// With followers the states are read each second. Otherwise the sync's have to do.
 		for s.status.hasFollowers() {
 			query := (&api.QueryOptions{}).WithContext(ctx)
 

@@ -98,8 +98,7 @@ func ParseVariable(namespace, path string) Query {
 	return Query{Kind: BerthVariable, Name: strings.Trim(path, "/"), Namespace: namespace}
 }
 
-// ParseVariables returns the query for the variables of a namespace below a prefix, of those that belong to
-// jobs.
+// ParseVariables returns the query for the variables of a namespace below a prefix, if they belong to jobs.
 func ParseVariables(namespace, prefix string) Query {
 	return Query{Kind: BerthVariables, Name: strings.TrimPrefix(prefix, "/"), Namespace: namespace}
 }

@@ -36,7 +36,7 @@ const (
 	claimService = "nomad_service"
 )
 
-// neededClaims are those that the rules and the operators of Consul may select by.
+// neededClaims are the claims that the rules and the operators of Consul may select by.
 var neededClaims = []string{"nomad_namespace", "nomad_job_id", "nomad_task", claimService}
 
 // asStatus reports whether Consul has answered with an error.

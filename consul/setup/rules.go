@@ -91,7 +91,7 @@ func (c *Client) taskSteps(ctx context.Context, p *present, name, rules string) 
 		return nil, structs.Conflictf("somebody else has made the role %s of Consul, so its rights are not "+
 			"changed: leave -policy-file out, or delete the role", name)
 	}
-	// Somebody has given the role other rights than those of the policy.
+	// Somebody has given the role other rights than the policy's.
 	if role != nil && rules == "" && hasRights(role) && !links(role, name) {
 		return []*setupstep.Step{kept(kindRole, name, role.Description)}, nil
 	}

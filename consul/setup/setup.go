@@ -32,7 +32,7 @@ const defaultRules = `service_prefix "" { policy = "read" }
 node_prefix    "" { policy = "read" }
 `
 
-// Wanted describes the objects that Consul shall have. An empty field leaves that of an object that is there.
+// Wanted describes the objects that Consul shall have. An empty field leaves an existing object's.
 type Wanted struct {
 	Namespace string // whose tasks get the role
 	JWKSURL   string // of the public keys of the cluster
