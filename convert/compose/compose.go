@@ -23,7 +23,7 @@ type Options struct {
 	Env   []string // NAME=value: for variables in the compose file outside of environments
 }
 
-// DefaultClass and DefaultSize are those of volumes of which the compose file says neither.
+// DefaultClass and DefaultSize count for volumes of which the compose file says neither.
 const (
 	DefaultClass = "default"
 	DefaultSize  = 10 << 30 // bytes

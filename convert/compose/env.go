@@ -89,7 +89,7 @@ type entry struct {
 	c   *converter
 	key string
 	of  string // the service
-	// place is that of its notes.
+	// place is the place of its notes.
 	place string
 	// format is the value, and with args a format of Go's fmt.
 	format        string

@@ -204,7 +204,7 @@ func (c *converter) service(g *structs.TaskGroup, t *structs.Task, s *types.Serv
 	g.Services = append(g.Services, out)
 }
 
-// check converts a health check, and turns off that of the image. It is nil without one.
+// check converts a health check, and turns off the image's. It is nil without one.
 func (c *converter) check(place string, t *structs.Task, s *types.ServiceConfig) *structs.ServiceCheck {
 	h := s.HealthCheck
 	if h == nil {

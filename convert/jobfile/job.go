@@ -10,8 +10,8 @@ import (
 	"berth/structs/defaults"
 )
 
-// Notes are comments for the reader of a job file: those of the job itself have the key "", those of a group
-// its name, and those of a task GROUP/TASK.
+// Notes are comments for the reader of a job file: the job's own have the key "", a group's its name, and a
+// task's GROUP/TASK.
 type Notes map[string][]string
 
 // Job returns the file of a job. It does not change the job, which need not have its defaults. An error is of

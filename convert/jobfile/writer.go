@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// writer collects the lines of a file. Its indentation is that of hclwrite.Format, at the end.
+// writer collects the lines of a file. hclwrite.Format indents them at the end.
 type writer struct {
 	text  strings.Builder
 	fresh bool // the last line opened a block, or there is none

@@ -29,7 +29,7 @@ func withoutStored(src []byte) ([]byte, error) {
 	return json.Marshal(job)
 }
 
-// dropNamespaces removes the namespace from the services of a group or a task: it is that of the job.
+// dropNamespaces removes the namespace from the services of a group or a task: it is the job's.
 func dropNamespaces(of map[string]any) {
 	for _, s := range objects(of["Services"]) {
 		delete(s, "Namespace")

@@ -45,7 +45,7 @@ func dropImplied(j *structs.Job) (warnings []string) {
 }
 
 // dropConstraints returns a list without the constraints that the servers of the dialect have added, and
-// without those that no node of berth meets. It returns a warning for each of the latter.
+// without constraints that no node of berth meets. It returns a warning for each of the latter.
 func dropConstraints(list []*structs.Constraint) (kept []*structs.Constraint, warnings []string) {
 	kept = slices.DeleteFunc(list, func(c *structs.Constraint) bool {
 		switch {

@@ -1,7 +1,7 @@
 // Package report tells how the objects of another system fare in berth, and writes their files into a
 // folder.
 //
-// A report has names and sentences, and no values: neither those of variables nor those of secrets.
+// A report has names and sentences, and no values: neither of variables nor of secrets.
 package report
 
 import (
@@ -79,7 +79,7 @@ func (r *Report) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Markdown returns the report for people: those that do not run first.
+// Markdown returns the report for people: objects that do not run come first.
 func (r *Report) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", plain(r.Source))

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// tlsFlags are the options with which a command calls a cluster that speaks TLS. The variables are those of
-// the dialect's own tools.
+// tlsFlags are the options with which a command calls a cluster that speaks TLS. The dialect's own tools have
+// the same variables.
 var tlsFlags = []command.Flag{
 	{Name: "ca-cert", Kind: command.String, Value: "file",
 		Usage: "The certificates of authorities in PEM; default NOMAD_CACERT"},
