@@ -109,7 +109,7 @@ func (e *Endpoints) checkRight(ctx context.Context, allow rights.Right, req any)
 	return err
 }
 
-// confirm is that of the gate, with the time since this server has heard from a leader.
+// confirm is the gate's, with the time since this server has heard from a leader.
 func (e *Endpoints) confirm(until rights.Until) (time.Duration, error) {
 	_, _, _, silence := e.Raft.Leader()
 	return e.Gate.Confirm(until, silence)

@@ -212,7 +212,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 	)
 
-	// The order is that of the areas. For each method it says the way to serve it and the right that its
+	// The order follows the areas. For each method it says the way to serve it and the right that its
 	// caller needs.
 	return []rpc.Endpoint{
 		local(e, cluster.StatusPing, public, status.Ping),

@@ -98,7 +98,7 @@ func (d *delivery) forward(
 	// The call ends early when the caller gives up, or when giveUp decides that this leader will not answer.
 	err = call(limited)
 	unhook()
-	// When the caller has gone, another attempt has no purpose. The error is that of the call.
+	// When the caller has gone, another attempt has no purpose. The error comes from the call.
 	if err == nil || ctx.Err() != nil {
 		return false, err
 	}

@@ -102,8 +102,8 @@ func (e *Endpoints) deliver(
 	// The time has the forwarding in it: this is what the caller waits for. The error is the one that the
 	// caller gets.
 	defer func() { measureServed(d.method.Name, start, err) }()
-	// These precede the forwarding, because only this server knows the certificate of the connection: the
-	// leader sees that of this server.
+	// These precede the forwarding, because only this server knows the certificate of the connection: the leader
+	// sees this server's.
 	err = rights.CheckGrant(ctx, req)
 	if err == nil {
 		err = e.checkCaller(ctx, d, req)
@@ -339,7 +339,7 @@ func (e *Endpoints) serveRead(
 		return resp, nil
 	}
 
-	// The check in run decides instead of that of the middleware, which still rejects wrong senders.
+	// The check in run decides instead of the middleware's, which still rejects wrong senders.
 	return query.StreamRows(e.serveCall(m, allow.Deferred(), watch), m.Answer())
 }
 
@@ -373,7 +373,7 @@ func (e *Endpoints) serveCall(m rpc.Method, allow rights.Right, handle rpc.Handl
 
 // completeMeta fills in the index of an answer, if it has none, and the known facts about the leader.
 func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
-	// It is that of the store, unless the handler knows a better one.
+	// It is the store's, unless the handler knows a better one.
 	meta.Index = cmp.Or(meta.Index, e.Store.Index(), 1)
 	_, _, meta.KnownLeader, meta.LastContact = e.Raft.Leader()
 }
@@ -397,7 +397,7 @@ func (e *Endpoints) serveLocal(m rpc.Method, allow rights.Right, handle func(res
 	) (any, error) {
 		resp := m.NewAnswer()
 		handle(resp)
-		// An answer with no metadata is that of a ping: nothing is read.
+		// An answer with no metadata answers a ping: nothing is read.
 		r, ok := resp.(query.ReadResponse)
 		if ok {
 			e.completeMeta(r.Meta())

@@ -20,7 +20,7 @@ import (
 var guarded = []*CommandInfo{
 	guard(NodeDeregister, func(tx *state.WriteTx, p *structs.NodeDeregisterRequest) *structs.Node {
 		if len(p.NodeIDs) != 1 {
-			return nil // an index is that of one node
+			return nil // an index belongs to one node
 		}
 		return schema.Nodes.Get(tx, p.NodeIDs[0])
 	}),

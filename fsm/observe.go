@@ -18,7 +18,7 @@ type Observer interface {
 	// Publish has the entries that readers see from now on, in their order. newest is the index of the last
 	// one, with or without changes. It owns the entries.
 	Publish(newest uint64, entries []Entry)
-	// Restored says that a snapshot, whose newest entry is that of an index, has replaced the state.
+	// Restored says that a snapshot, whose newest entry has an index, has replaced the state.
 	Restored(index uint64)
 }
 

@@ -92,7 +92,7 @@ func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *access.SignedIdenti
 	return nil
 }
 
-// Keys lists the public keys, those that sign first.
+// Keys lists the public keys, the signing ones first.
 func (p Identities) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *access.KeysResponse) error {
 	resp.Issuer = p.Issuer
 	resp.PublicKeys = []access.PublicKey{}

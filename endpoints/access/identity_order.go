@@ -99,8 +99,8 @@ func (p Identities) algorithmFor(audience []string) string {
 	return p.Algorithm
 }
 
-// findWorkload returns an identity of a group, nil if there is none, with the service that has it, nil for
-// that of a task.
+// findWorkload returns an identity of a group, nil if there is none, with the service that has it, nil for a
+// task's.
 func findWorkload(
 	g *structs.TaskGroup, w access.WantedIdentity,
 ) (found *structs.WorkloadIdentity, service *structs.OwnedService) {

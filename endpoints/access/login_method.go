@@ -83,7 +83,7 @@ func fillMethod(m, known *access.AuthMethod) {
 }
 
 // takeSecrets checks the configuration of a method and moves its secrets into Sealed. A secret that the
-// request leaves out is that of the known method.
+// request leaves out stays as in the known method.
 func (p Logins) takeSecrets(m, known *access.AuthMethod) error {
 	var former access.AuthSecrets
 	if known != nil {
@@ -127,8 +127,7 @@ func kept(now, former, given access.Secret) bool {
 	return now != "" && now == former && given != now
 }
 
-// mergeSecrets returns the secrets of a configuration, with stored ones in the place of those that it leaves
-// out.
+// mergeSecrets returns the secrets of a configuration, with stored ones where it leaves them out.
 func mergeSecrets(c *access.AuthConfig, former access.AuthSecrets) (s access.AuthSecrets, err error) {
 	s.OIDCClientSecret, err = secretOr("OIDCClientSecret", c.OIDCClientSecret, former.OIDCClientSecret)
 	if err == nil && c.OIDCClientAssertion != nil && c.OIDCClientAssertion.PrivateKey != nil {

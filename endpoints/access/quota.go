@@ -75,7 +75,7 @@ func (Quotas) Usage(
 	return nil
 }
 
-// Apply stores a quota, whose limit is that of the region of the cluster.
+// Apply stores a quota, whose limit is for the region of the cluster.
 func (p Quotas) Apply(
 	ctx context.Context, req *quota.SpecPutRequest, _ *structs.Empty,
 ) (uint64, error) {

@@ -10,7 +10,7 @@ import (
 	"berth/structs/access"
 )
 
-// Mode reads the mode of access control of the cluster, and that of this server.
+// Mode reads the modes of access control of the cluster and of this server.
 func (p Tokens) Mode(tx *state.ReadTx, _ *access.ModeGetRequest, resp *access.ModeGetResponse) error {
 	resp.Mode, _ = state.ACLMode(tx)
 	resp.Server = p.Name

@@ -26,7 +26,7 @@ type LeaderLog interface {
 type Variables struct {
 	Store *state.Store
 	Raft  LeaderLog
-	// Keys are those of this server. Without an open root key it can neither write nor show items.
+	// Keys are this server's. Without an open root key it can neither write nor show items.
 	Keys *keyring.Ring
 	// Locks are of the leader alone: a follower gets no write.
 	Locks core.Locks
@@ -48,8 +48,8 @@ func (r variableReader) check() error {
 	return nil
 }
 
-// paths returns the variables that a node may read, by namespace and path: those of the jobs that have an
-// allocation on it.
+// paths returns the variables that a node may read, by namespace and path: the variables of the jobs that
+// have an allocation on it.
 func (r variableReader) paths(tx *state.ReadTx) map[[2]string]bool {
 	all := map[[2]string]bool{}
 	for a := range state.LiveAllocsByNode(tx, r.nodeID) {
@@ -101,8 +101,8 @@ func (v Variables) List(
 	return err
 }
 
-// Get reads a variable with its items. A node reads those that its jobs may use. The error is not-found or
-// denied.
+// Get reads a variable with its items. A node reads variables that its jobs may use. The error is not-found
+// or denied.
 func (v Variables) Get(
 	tx *state.ReadTx,
 	req *access.VariableGetRequest,
@@ -191,7 +191,7 @@ func (v Variables) Apply(
 		return index, err
 	}
 
-	// The index of the answer is that of this write, so the variable in it is the one of this write, too.
+	// The answer has the index of this write, so the variable in it is the one of this write, too.
 	resp.Variable, err = v.written(index, change)
 	if err == nil && len(req.Items) == 0 {
 		hideItems(resp.Variable, req.ItemsShown)
@@ -262,8 +262,7 @@ func (v Variables) change(
 // written returns the variable as a change has written it. Another write may have followed.
 func (v Variables) written(index uint64, p *access.VariableChange) (*access.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), p.Namespace, p.Path)
-	// The answer is about this write, also if the row has changed since: its index is that of the caller's
-	// entry.
+	// The answer is about this write, also if the row has changed since: it has the index of the caller's entry.
 	if row == nil || row.ModifyIndex != index {
 		row = &access.Variable{
 			Namespace:  p.Namespace,

@@ -74,7 +74,7 @@ func (r *Recorder) rows(c Call, objects []auditlog.Object) (all []any) {
 	return all[:min(len(all), maxRows)]
 }
 
-// claims returns the claims that a call is about: one that it names, those of a volume on a node, or those of
+// claims returns the claims that a call is about: one that it names, the claims of a volume on a node, or of
 // a node that is lost.
 func claims(tx *state.ReadTx, c Call) (all []*structs.CSIClaim) {
 	switch req := c.Req.(type) {

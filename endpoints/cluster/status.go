@@ -64,7 +64,7 @@ func (s Status) TransferLeadership(
 			"transferring the leadership: expected either the ID or the address of a server")
 	}
 
-	// No log entry belongs to it, so the index is that of the store.
+	// No log entry belongs to it, so the index is the store's.
 	return s.Store.Index(), s.Raft.TransferLeadership(ctx, req.ID, req.Address)
 }
 
@@ -75,7 +75,7 @@ func (s Status) Collect(
 	_ *structs.Empty,
 ) (uint64, error) {
 	index, err := s.CollectGarbage(ctx, s.Raft)
-	// Without a row to delete there is no entry, and the index is that of the store.
+	// Without a row to delete there is no entry, and the index is the store's.
 	return max(index, s.Store.Index()), err
 }
 
@@ -89,7 +89,7 @@ func (Status) SchedulerConfig(
 	return nil
 }
 
-// SetSchedulerConfig stores a configuration, with CAS only if the stored one is still that of the request.
+// SetSchedulerConfig stores a configuration, with CAS only if the stored one has still its index.
 func (s Status) SetSchedulerConfig(
 	ctx context.Context,
 	req *cluster.SchedulerConfigRequest,

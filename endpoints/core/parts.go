@@ -106,7 +106,7 @@ type RootKeys interface {
 	Status(*cluster.KeyringStatus)
 }
 
-// noRootKeys stand for those of a server without any.
+// noRootKeys stand for the root keys of a server without any.
 type noRootKeys struct{}
 
 var errNoRootKeys = structs.Preconditionf("this server has no root keys")
@@ -132,7 +132,7 @@ type Events interface {
 	) (*event.ListResponse, error)
 }
 
-// noEvents stand for those of a server without any.
+// noEvents stand for the events of a server without any.
 type noEvents struct{}
 
 func (noEvents) Read(

@@ -33,8 +33,8 @@ type Deps struct {
 	Store  *state.Store
 	Raft   Raft
 	Leases Leases
-	// CallsOf returns the calls of a plugin that this server has in flight as the leader, and those that wait,
-	// the oldest from a time on. nil: this server cannot lead.
+	// CallsOf returns the calls of a plugin that this server has in flight as the leader, and how many wait, the
+	// oldest from a time on. nil: this server cannot lead.
 	CallsOf func(plugin string) (inFlight, waiting int, since time.Time)
 	Locks   Locks
 	// Autopilot knows the health of the servers.
@@ -59,7 +59,7 @@ type Deps struct {
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 	// RaftMultiplier scales how long a request waits for an election, as it scales the timeouts of Raft. 0 is 1.
 	RaftMultiplier int
-	// Clock is the time by which ages count, and that of log entries. nil: Now.
+	// Clock is the time of ages and of log entries. nil: Now.
 	Clock *clock.Cluster
 	// Clocks compares the clocks of the servers. nil: this server cannot lead.
 	Clocks Clocks
@@ -92,7 +92,7 @@ type Deps struct {
 // Clocks compares the clocks of the servers while this one leads.
 type Clocks interface {
 	ReadClocks(ctx context.Context) *cluster.ClockResponse
-	// AcceptClock makes the cluster time that of this server's wall clock. The error is precondition if most
+	// AcceptClock sets the cluster time to this server's wall clock. The error is precondition if most
 	// servers have another one.
 	AcceptClock(ctx context.Context) (index uint64, err error)
 }

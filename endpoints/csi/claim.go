@@ -279,7 +279,7 @@ func claimWithRows(
 		Volume: csi.Volume(tx, ns, req.VolumeID),
 	}
 
-	// The index is that of the rows, and not that of the tables, which change all the time.
+	// The index is the rows', and not the tables', which change all the time.
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)

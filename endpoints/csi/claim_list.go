@@ -116,7 +116,7 @@ func claimRows(
 		return query.Sorted(rows, compareClaims, q), nil
 	}
 
-	// Whole queues are read one after the other, so the memory for a page is that of the largest queue.
+	// Whole queues are read one after the other, so the largest queue bounds the memory for a page.
 	page := state.Page{Reverse: q.Reverse}
 	if from != nil {
 		page.From = []string{from.Namespace, from.VolumeID} // the queue of this volume is read completely
@@ -142,7 +142,7 @@ func compareClaims(a, b *structs.CSIClaim) int {
 }
 
 // claimKey orders the claims of each volume by their position in its queue. The numbers have a fixed length,
-// so their order as texts is that of the numbers.
+// so as texts they have the order of the numbers.
 func claimKey(c *structs.CSIClaim) []string {
 	return []string{
 		c.Namespace,

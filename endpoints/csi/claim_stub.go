@@ -68,7 +68,7 @@ type claimPositions struct {
 	byAlloc    map[string]int
 }
 
-// of returns the position of a waiting claim among those of its volume, from 1.
+// of returns the position of a waiting claim in its volume's queue, from 1.
 func (p *claimPositions) of(c *structs.CSIClaim) int {
 	// The list goes volume by volume, so the positions of one volume are kept, and no more.
 	if p.byAlloc == nil || p.ns != c.Namespace || p.volume != c.VolumeID {

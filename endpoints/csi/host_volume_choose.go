@@ -15,7 +15,7 @@ import (
 )
 
 // chooseHostNode returns the row of a volume on its node: the one that it names, or the node with the fewest
-// host volumes of the plugin among those that can have it. Of equal ones the first by ID counts.
+// host volumes of the plugin among the nodes that can have it. Of equal ones the first by ID counts.
 func chooseHostNode(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
 	if v.ID != "" {
 		return chooseHostNodeAgain(tx, v)

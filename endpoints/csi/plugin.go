@@ -62,7 +62,7 @@ func (p Plugins) getPage(
 		return err
 	}
 
-	// The first page has no token. Another number of parts is that of another list, and begins at the first
+	// The first page has no token. Another number of parts belongs to another list, and begins at the first
 	// instance.
 	var first *structs.CSIPluginInstance
 	if len(begin) == 2 {

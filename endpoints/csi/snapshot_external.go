@@ -59,8 +59,8 @@ func listsSnapshots(tx *state.ReadTx, plugin string) bool {
 	return true
 }
 
-// snapshotsOfRows returns the cut snapshots of a plugin that have rows, those of all namespaces as those of a
-// plugin.
+// snapshotsOfRows returns the cut snapshots of a plugin that have rows, of all namespaces, as a plugin's
+// snapshots are.
 func snapshotsOfRows(
 	tx *state.ReadTx, req *storage.SnapshotExternalRequest,
 ) *storage.SnapshotExternalResponse {

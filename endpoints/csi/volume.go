@@ -41,8 +41,8 @@ func (v Volumes) Get(
 	return nil
 }
 
-// fewClaims is how many claims of a volume a quick answer has at most. The rest of the cost of an answer is
-// that of its claims, which each have rows to read.
+// fewClaims is how many claims of a volume a quick answer has at most. The rest of the cost of an answer
+// comes from its claims, which each have rows to read.
 const fewClaims = 64
 
 // IsSmall reports whether the answer for a volume, which has all of its claims, takes no time.

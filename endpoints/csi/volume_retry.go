@@ -42,7 +42,7 @@ func (r Retries) Retry(
 	return index, errors.Join(err, failed)
 }
 
-// callNodes calls the nodes that report calls for the volume as not made, and those that mount it for an
+// callNodes calls the nodes that report calls for the volume as not made, and the nodes that mount it for an
 // allocation that does not run yet.
 func (r Retries) callNodes(
 	ctx context.Context, v *structs.CSIVolume,

@@ -75,7 +75,7 @@ func (w VolumeWrites) checkedCopy(
 		v = v.Copy()
 		v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 		v.DropServerFields()
-		// The checks are those of the canonical form, with its defaults.
+		// The checks are for the canonical form, with its defaults.
 		v.Canonicalize()
 		err := csi.CompleteVolume(tx, v, csi.Volume(tx, v.Namespace, v.ID), creates)
 		if err == nil {
@@ -454,7 +454,7 @@ func (w VolumeWrites) Remove(
 	asked := row.CreateIndex
 	gone := func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) { return isGone(asked, row) }
 
-	// The index of the deletion of the row is that of the store.
+	// The store has the index of the deletion of the row.
 	_, err = w.awaitRow(ctx, ns, req.ID, gone)
 	return max(index, w.Store.Index()), err
 }

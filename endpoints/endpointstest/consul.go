@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// FakeConsul makes tokens in memory. The secret of a token is that of SecretFor.
+// FakeConsul makes tokens in memory. SecretFor gives the secret of a token.
 type FakeConsul struct {
 	mu      sync.Mutex
 	Made    []core.ServiceToken
@@ -21,13 +21,13 @@ type FakeConsul struct {
 	Broken  error                                                // of SetGateway
 }
 
-// SetGateway is that of core.Consul.
+// SetGateway implements core.Consul.
 func (f *FakeConsul) SetGateway(_ context.Context, service string, _ *structs.Gateway) error {
 	f.Entries = append(f.Entries, service)
 	return f.Broken
 }
 
-// CheckSubmitter is that of core.Consul.
+// CheckSubmitter implements core.Consul.
 func (f *FakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, services []string) error {
 	f.Checked = append(f.Checked, strings.Join(services, " "))
 	if token != f.Right {
@@ -39,7 +39,7 @@ func (f *FakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, ser
 // SecretFor returns the secret of the token with an accessor.
 func SecretFor(accessor string) string { return "secret of " + accessor }
 
-// CreateToken is that of core.Consul.
+// CreateToken implements core.Consul.
 func (f *FakeConsul) CreateToken(ctx context.Context, t core.ServiceToken) (structs.Secret, error) {
 	if f.Create != nil {
 		if err := f.Create(ctx, t); err != nil {
@@ -52,7 +52,7 @@ func (f *FakeConsul) CreateToken(ctx context.Context, t core.ServiceToken) (stru
 	return structs.Secret(SecretFor(t.AccessorID)), nil
 }
 
-// RevokeToken is that of core.Consul.
+// RevokeToken implements core.Consul.
 func (f *FakeConsul) RevokeToken(ctx context.Context, accessorID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,7 @@ func (r *FakeRaft) Do(f func()) {
 	f()
 }
 
-// Propose is that of core.Raft.
+// Propose implements core.Raft.
 func (r *FakeRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	r.Mu.Lock()
 	hold := r.Hold
@@ -49,7 +49,7 @@ func (r *FakeRaft) Propose(ctx context.Context, entry []byte) (uint64, any, erro
 	return r.Log.Propose(ctx, entry)
 }
 
-// Leader is that of core.Raft.
+// Leader implements core.Raft.
 func (r *FakeRaft) Leader() (string, bool, bool, time.Duration) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -60,7 +60,7 @@ func (r *FakeRaft) Leader() (string, bool, bool, time.Duration) {
 	return r.LeaderAddr, r.IsMe, r.LeaderAddr != "", silence
 }
 
-// VerifyLeader is that of core.Raft.
+// VerifyLeader implements core.Raft.
 func (r *FakeRaft) VerifyLeader() error {
 	if r.Verifies != nil {
 		return r.Verifies()
@@ -68,13 +68,13 @@ func (r *FakeRaft) VerifyLeader() error {
 	return r.Verify
 }
 
-// Alone is that of core.Raft.
+// Alone implements core.Raft.
 func (r *FakeRaft) Alone() bool { return r.IsMe && r.Verify == nil }
 
-// Servers is that of core.Raft.
+// Servers implements core.Raft.
 func (r *FakeRaft) Servers() []string { return []string{r.LeaderAddr} }
 
-// LostLeadership is that of core.Raft.
+// LostLeadership implements core.Raft.
 func (r *FakeRaft) LostLeadership() <-chan struct{} {
 	if r.Watched != nil {
 		r.Watched()
@@ -82,12 +82,12 @@ func (r *FakeRaft) LostLeadership() <-chan struct{} {
 	return r.Lost
 }
 
-// Configuration is that of core.Raft.
+// Configuration implements core.Raft.
 func (r *FakeRaft) Configuration() []*cluster.RaftServer {
 	return []*cluster.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
 }
 
-// Leads is that of core.Raft.
+// Leads implements core.Raft.
 func (r *FakeRaft) Leads(string) context.Context {
 	if r.OnLeads != nil {
 		return r.OnLeads
@@ -95,15 +95,15 @@ func (r *FakeRaft) Leads(string) context.Context {
 	return context.Background()
 }
 
-// RemovePeer is that of core.Raft.
+// RemovePeer implements core.Raft.
 func (r *FakeRaft) RemovePeer(string, string) (uint64, error) { return 7, nil }
 
-// TransferLeadership is that of core.Raft.
+// TransferLeadership implements core.Raft.
 func (r *FakeRaft) TransferLeadership(context.Context, string, string) error {
 	return nil
 }
 
-// Forward is that of core.Raft.
+// Forward implements core.Raft.
 func (r *FakeRaft) Forward(ctx context.Context, addr, method string, req, resp any) error {
 	r.Mu.Lock()
 	r.Forwards = append(r.Forwards, addr+" "+method)
@@ -127,30 +127,30 @@ type FakeLeases struct {
 	Last     *agentproof.Last // the proof that the leader has accepted last; nil: none
 }
 
-// Admit is that of core.Leases.
+// Admit implements core.Leases.
 func (l *FakeLeases) Admit(n agentproof.Node, agent *structs.AgentProof) error {
 	n.Last = l.Last
 	return agentproof.Check(n, agent)
 }
 
-// NoteSecond is that of core.Leases.
+// NoteSecond implements core.Leases.
 func (l *FakeLeases) NoteSecond(_ string, _ *structs.AgentProof, s structs.SecondAgent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.second = &s
 }
 
-// Second is that of core.Leases.
+// Second implements core.Leases.
 func (l *FakeLeases) Second(string) *structs.SecondAgent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.second
 }
 
-// Forget is that of core.Leases.
+// Forget implements core.Leases.
 func (l *FakeLeases) Forget(string) {}
 
-// Renew is that of core.Leases.
+// Renew implements core.Leases.
 func (l *FakeLeases) Renew(id string, _ *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *FakeLeases) Renew(id string, _ *structs.AgentProof) (structs.LeaseGrant
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second, LeaseTerm: 1}, nil
 }
 
-// Length is that of core.Leases.
+// Length implements core.Leases.
 func (l *FakeLeases) Length(ordered time.Duration) (time.Duration, error) {
 	if ordered > time.Hour {
 		return 0, structs.Invalidf("too long")
@@ -173,7 +173,7 @@ func (l *FakeLeases) Length(ordered time.Duration) (time.Duration, error) {
 	return ordered + time.Second, nil
 }
 
-// Extend is that of core.Leases.
+// Extend implements core.Leases.
 func (l *FakeLeases) Extend(id string, length time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,12 +184,12 @@ func (l *FakeLeases) Extend(id string, length time.Duration) error {
 // FakeAutopilot knows one server, which is unhealthy.
 type FakeAutopilot struct{}
 
-// Stats is that of core.Autopilot.
+// Stats implements core.Autopilot.
 func (FakeAutopilot) Stats() cluster.RaftStats {
 	return cluster.RaftStats{LastTerm: 3, LastIndex: 70}
 }
 
-// Health is that of core.Autopilot.
+// Health implements core.Autopilot.
 func (FakeAutopilot) Health() (*cluster.AutopilotHealthResponse, error) {
 	return &cluster.AutopilotHealthResponse{
 		Leader:  "s1",
@@ -205,7 +205,7 @@ type FakeNode struct {
 	Ended  chan struct{}
 }
 
-// Call is that of nodeconn.Session.
+// Call implements nodeconn.Session.
 func (n *FakeNode) Call(_ context.Context, method string, req, resp any) error {
 	n.mu.Lock()
 	n.Calls = append(n.Calls, method)
@@ -217,10 +217,10 @@ func (n *FakeNode) Call(_ context.Context, method string, req, resp any) error {
 	return answer(method, req, resp)
 }
 
-// Done is that of nodeconn.Session.
+// Done implements nodeconn.Session.
 func (n *FakeNode) Done() <-chan struct{} { return n.Ended }
 
-// RemoteAddr is that of nodeconn.Session.
+// RemoteAddr implements nodeconn.Session.
 func (n *FakeNode) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 // Called returns the methods of all calls so far.

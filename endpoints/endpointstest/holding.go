@@ -22,7 +22,7 @@ type HoldingRaft struct {
 	inFlight int
 }
 
-// Propose is that of core.Raft.
+// Propose implements core.Raft.
 func (r *HoldingRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	r.mu.Lock()
 	r.inFlight++

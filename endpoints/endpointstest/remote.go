@@ -60,7 +60,7 @@ func RemoteCaller(t *testing.T, s *rpc.Server, first byte) rpc.Caller {
 // stockClient is a caller over a plain connection.
 type stockClient struct{ *stdrpc.Client }
 
-// Call is that of rpc.Caller.
+// Call implements rpc.Caller.
 func (c stockClient) Call(_ context.Context, method string, req, resp any) error {
 	err := c.Client.Call(method, req, resp)
 	if err == nil {

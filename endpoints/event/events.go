@@ -73,7 +73,7 @@ func (p Procedures) admit(ctx context.Context, req *event.ListRequest) error {
 // second, so it compares no lists.
 type selection struct {
 	req    *event.ListRequest
-	topics map[event.Topic]keySet // event.All has that of the topics that the request does not name
+	topics map[event.Topic]keySet // event.All has the set for topics that the request does not name
 	filter query.MatchFunc
 }
 
@@ -211,7 +211,7 @@ func seesTopic(a *acl.ACL, t event.Topic, namespace string) bool {
 	case event.Service:
 		return a.Services(namespace) || anywhere && a.AnyServices()
 	case event.NodePool:
-		return true // the answer has those that the caller may read
+		return true // the answer has what the caller may read
 	case event.HostVolume:
 		return hasIn(a, namespace, acl.HostVolumeRead)
 	}

@@ -76,7 +76,7 @@ func inject(g *structs.TaskGroup, s *structs.Service) {
 		injectPort(g, structs.MeshLANPort(s.Name))
 	}
 
-	// In the network of the host, the addresses of a gateway are those of the node.
+	// In the network of the host, a gateway has the addresses of the node.
 	if c.Gateway != nil && g.Network().Mode == structs.NetworkModeBridge {
 		bindInBridge(c.Gateway)
 	}

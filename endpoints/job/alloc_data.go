@@ -76,7 +76,7 @@ func (a Allocs) Data(
 func checkPredecessor(
 	tx *state.ReadTx, req *nodecalls.AllocDataRequest, ended, successor *structs.Allocation,
 ) error {
-	// The job says whether data moves: the rule is that of the version that the successor has.
+	// The job says whether data moves: the rule comes from the successor's version.
 	job := state.JobOf(tx, successor)
 	switch {
 	case job == nil:

@@ -46,8 +46,8 @@ func (d Deployments) Get(
 	return err
 }
 
-// Allocations lists the allocations of a deployment, also the ended ones. Its rows are those of the job,
-// among which the ID of the deployment selects.
+// Allocations lists the allocations of a deployment, also the ended ones. It reads the rows of the job, and
+// selects by the ID of the deployment.
 func (d Deployments) Allocations(
 	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.AllocListResponse,
 ) error {
@@ -74,7 +74,7 @@ func (d Deployments) OfJob(
 		return nil
 	}
 
-	// The ID of a purged job may be used again. Its deployments are not those of the new job.
+	// The ID of a purged job may be used again. Its deployments do not belong to the new job.
 	for row := range state.DeploymentsByJob(tx, ns, req.JobID) {
 		if req.All || row.JobCreateIndex == job.CreateIndex {
 			resp.Deployments = append(resp.Deployments, row)
@@ -283,7 +283,7 @@ func (j Jobs) SetStable(
 	}
 
 	index, err := fsm.Propose(ctx, j.Raft, fsm.JobStable, req)
-	// It is the index of the job, and not that of the version.
+	// It is the index of the job, and not of the version.
 	job = state.Job(j.Store.Read(), ns, req.JobID)
 	if job != nil {
 		resp.JobModifyIndex = job.JobModifyIndex

@@ -119,7 +119,7 @@ func (j Jobs) admitRegistration(
 		return nil, "", err
 	}
 
-	// It is the time of this server, as that of all writes.
+	// It is the time of this server, as for all writes.
 	job.SubmitTime = req.Now
 	req.Job = job
 	req.Eval = registrationEval(job, trigger, req.Now)

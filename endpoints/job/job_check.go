@@ -43,7 +43,7 @@ func (j Jobs) Validate(
 		return nil, err
 	}
 
-	// The steps are those of admitJob, but each goes on after a fault: the user gets all of them at once.
+	// The steps are admitJob's, but each goes on after a fault: the user gets all of them at once.
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := field.JoinFaults(validate.JobWarnings(job))

@@ -37,7 +37,7 @@ func (j Jobs) Dispatch(
 		return 0, err
 	}
 
-	// The ID of the child has the time in it. This time is that of the request, so it is the same in the log.
+	// The ID of the child has the time in it. This time comes from the request, so it is the same in the log.
 	now := time.Unix(0, req.Now)
 	child, err := dispatchedChild(parent, req, now)
 	if err != nil {
@@ -164,7 +164,7 @@ func (j Jobs) Revert(
 		return 0, err
 	}
 
-	// The submitter of the revert needs the rights, and not that of the old version.
+	// The submitter of the revert needs the rights, and not the old version's.
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
 	if err == nil {
 		err = j.setGateways(ctx, version)
@@ -207,7 +207,7 @@ func (j Jobs) Scale(
 	req *structs.JobScaleRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	// The text is that of the path in the request of the API.
+	// The text is the path in the request of the API.
 	if req.Group == "" {
 		return 0, structs.Invalidf("Target.Group: nothing is given; expected the name of a group")
 	}
@@ -315,7 +315,7 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 		return nil, structs.NotFoundf("job %q has no group %q", job.ID, req.Group)
 	}
 
-	// The limits are those of the scaling block of the group.
+	// The limits are in the scaling block of the group.
 	err := job.Group(req.Group).Scaling.Holds(*req.Count)
 	if err != nil {
 		return nil, structs.Invalidf("job %q: group %q: %v", job.ID, req.Group, err)

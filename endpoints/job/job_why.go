@@ -16,7 +16,7 @@ func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.Wh
 		view.Sees = req.Sees
 		resp.Waits, resp.Reasons = explain.Job(view, job)
 	} else {
-		// The rows of allocations outlive that of their job.
+		// The rows of allocations outlive their job's.
 		resp.Waits, resp.Reasons = explain.DeletedJob(view, req.RequestNamespace(), req.JobID)
 	}
 	// Neither a job nor allocations that could wait: the ID is wrong.

@@ -11,7 +11,7 @@ import (
 )
 
 // decide asks the admission rules about a job, and about the volumes that it asks for and that do not exist
-// yet. Of each request it is that of the first allocation: the others differ by their IDs.
+// yet. Of each request it is the volume of the first allocation: the others differ by their IDs.
 func (j Jobs) decide(ctx context.Context, tx *state.ReadTx, job *structs.Job) (admit.Verdict, error) {
 	objects := []admit.Input{admit.OfJob(job, state.Job(tx, job.Namespace, job.ID))}
 	for _, v := range csi.FirstJobVolumes(tx, job) {
@@ -49,7 +49,7 @@ func (j Jobs) checkRules(
 	return field.JoinFaults(v.Warnings), err
 }
 
-// withCounts returns a job with the counts that it will have: those of the stored version if they are kept.
+// withCounts returns a job with the counts that it will have: the stored version's if they are kept.
 func withCounts(tx *state.ReadTx, req *structs.JobRegisterRequest, job *structs.Job) *structs.Job {
 	if !req.PreserveCounts {
 		return job

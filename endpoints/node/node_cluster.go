@@ -33,7 +33,7 @@ func (n Nodes) joinCluster(
 			first.ClusterID = shown
 		}
 
-		// The command that stores the ID is that of the tokens, which had one before all nodes had.
+		// The command of the tokens stores the ID: they had one before all nodes had.
 		_, err := fsm.Propose(ctx, n.Raft, fsm.SITokensRegister, first)
 		if err != nil {
 			return "", err
@@ -70,7 +70,7 @@ func (n Nodes) rejectForeign(node cluster.ForeignNode, here string) error {
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
 		node.Name, structs.ShortID(node.ClusterID), structs.ShortID(here))
-	// The time is that of the last attempt. A node that has given up is forgotten after a while.
+	// It is the time of the last attempt. A node that has given up is forgotten after a while.
 	node.Asked = n.Now().UnixNano()
 	node.Reason = err.Error()
 	n.rejected.Note(node)

@@ -15,7 +15,7 @@ func nodeUnchanged(old, node *structs.Node) bool {
 	switch old.Status {
 	case structs.NodeDown:
 		return false
-	// A ready node may report that it begins: its status is that of its heartbeats.
+	// A ready node may report that it begins: its heartbeats give its status.
 	case structs.NodeReady, node.Status:
 		return structs.NodeEqual(old, node, reported)
 	}

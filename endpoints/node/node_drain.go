@@ -26,7 +26,7 @@ func (n Nodes) Drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 	req = withNotesOf(node, req)
 	err := validate.NodeDrain(req)
 	if err != nil {
-		// The notes are those of an operator: who drains the node and why. The end of a drain must not lose
+		// An operator wrote the notes: who drains the node and why. The end of a drain must not lose
 		// them.
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (n Nodes) DrainStatus(
 	resp.NodeStatus = node.Status
 	resp.DrainStrategy = node.DrainStrategy
 	resp.LastDrain = node.LastDrain
-	// The time is that of now and not of an entry: the deadline passes without one.
+	// The time is now and not an entry's: the deadline passes without one.
 	resp.Waits = drainer.Waits(tx, node, n.Clock.Now())
 	if req.Sees != nil {
 		resp.Waits = slices.DeleteFunc(resp.Waits, func(w structs.DrainWait) bool {

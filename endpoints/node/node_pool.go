@@ -15,7 +15,7 @@ import (
 // Pools serve NodePool.
 type Pools struct{ *core.Server }
 
-// List lists the node pools by their names: those that are defined and those that nodes name.
+// List lists the node pools by their names: pools that are defined or that nodes name.
 func (Pools) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
@@ -54,7 +54,7 @@ func (p Pools) Apply(
 	return fsm.Propose(ctx, p.Raft, fsm.NodePoolApply, req)
 }
 
-// ListNodes lists the nodes of a pool, and those of the whole cluster for the pool all.
+// ListNodes lists the nodes of a pool, and of the whole cluster for the pool all.
 func (Pools) ListNodes(
 	tx *state.ReadTx,
 	req *cluster.NodePoolGetRequest,

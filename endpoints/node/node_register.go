@@ -52,7 +52,7 @@ func completeNode(
 		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
 
-	// These defaults are those of the dialect.
+	// These defaults are the dialect's.
 	node.Datacenter = cmp.Or(node.Datacenter, "dc1")
 	node.NodePool = cmp.Or(node.NodePool, structs.DefaultNodePool)
 	node.Status = cmp.Or(node.Status, structs.NodeInit)

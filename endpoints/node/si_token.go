@@ -161,7 +161,7 @@ func (n Nodes) createTokens(
 
 	calls.Wait()
 	switch {
-	// The node has gone. The error is not that of Consul, which was cancelled.
+	// The node has gone. The error is not Consul's, which was cancelled.
 	case request.Err() != nil:
 		return nil, structs.Unavailablef("making tokens: %w", request.Err())
 	case ctx.Err() != nil:

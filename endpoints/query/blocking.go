@@ -213,7 +213,7 @@ func (b *blockingQuery) await(ctx context.Context) (any, uint64, error) {
 }
 
 // wait returns once anything that tx has read has changed, or with over set once limited has ended. The error
-// is that of the request's Holds.
+// comes from the request's Holds.
 func (b *blockingQuery) wait(limited context.Context, tx *state.ReadTx) (over bool, err error) {
 	for {
 		left, err := b.holds()

@@ -331,7 +331,7 @@ func (d detachment) detachAttachment(
 		"The attachment of volume %q to %s is deleted because you assert it; "+
 			"the plugin did not confirm the detach%s%s",
 		req.VolumeID, name, lastFailure(a), missingOf(d.Store.Read(), a.NodeID, a.PluginID))
-	// The index is that of the attachment: a newer one of the same node stays. A call that was sent may take
+	// The index is the attachment's: a newer one of the same node stays. A call that was sent may take
 	// effect within Settle.
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:       "attachment deleted; the plugin did not confirm the detach",

@@ -12,7 +12,7 @@ import (
 	"berth/structs/access"
 )
 
-// ForPeople returns a caller for the requests of people and tools, as those of the HTTP API. A request
+// ForPeople returns a caller for the requests of people and tools, as by the HTTP API. A request
 // without a token says so: one without any secret would be one of the agent for itself. It also has the
 // origin that the handler of the API has noted, for the audit log.
 func ForPeople(c rpc.Caller) rpc.Caller { return ofPeople{c} }

@@ -71,7 +71,7 @@ func CheckCertificate(ctx context.Context, method string, req any) error {
 }
 
 // PassesOn reports whether a node may have passed on the request of one of its tasks: it names no node, and
-// the certificate of the caller is that of nodeID.
+// the caller has the certificate of nodeID.
 func PassesOn(ctx context.Context, req any) (nodeID string, is bool) {
 	peer, secured := rpc.PeerFrom(ctx)
 	if !secured || peer.Role != pki.RoleNode || namedNode(req) != "" {

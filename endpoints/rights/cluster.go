@@ -42,8 +42,8 @@ var (
 
 func poolOf(r *cluster.NodePoolGetRequest) string { return r.Name }
 
-// NodeAllocs is the right to list the allocations of a node. The list shows those of namespaces in which the
-// caller may read jobs.
+// NodeAllocs is the right to list the allocations of a node. The list shows allocations of namespaces in
+// which the caller may read jobs.
 var NodeAllocs = Both(NodeRead,
 	Seen("namespace: read-job", func(q Question, namespace, _ string) bool {
 		return q.ACL.Namespace(namespace, acl.ReadJob)

@@ -123,7 +123,7 @@ func (g *Gate) Admit(ctx context.Context, tx mvcc.Reader, r Right, req any) (Unt
 }
 
 // CheckAgain is Check for a handler that reads rows later than the gate did, with the request that it makes
-// of that of its caller. The context is that of the handler.
+// of its caller's. The context is the handler's.
 func (g *Gate) CheckAgain(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
 	_, err := g.checkSecret(ctx, tx, r, asking{req: req, secret: secretKept(ctx)})
 	return err

@@ -8,7 +8,7 @@ import (
 	"berth/structs/storage"
 )
 
-// The rights on dynamic host volumes are those of the dialect, in their namespaces.
+// The rights on dynamic host volumes are the dialect's, in their namespaces.
 var (
 	HostVolumeRead   = Namespace(acl.HostVolumeRead)
 	HostVolumeList   = List(acl.HostVolumeRead)

@@ -29,7 +29,7 @@ func (i *Identity) String() string {
 }
 
 // verify returns the claims of a token. The error is of kind denied. The claims are nil unless a key of the
-// cluster has signed them: those of a token that has ended come with an error.
+// cluster has signed them: the claims of a token that has ended come with an error.
 func (g *Gate) verify(tx mvcc.Reader, token string) (*idtoken.Claims, error) {
 	v := idtoken.Verifier{
 		Key: func(id string) (algorithm string, public []byte, ok bool) {

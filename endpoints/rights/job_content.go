@@ -52,7 +52,7 @@ func countOf(g *structs.TaskGroup, kept *structs.Job) int {
 	return min(count, structs.MaxGroupCount)
 }
 
-// indexes are those of some allocations of a group, without to.
+// indexes are the indexes of some allocations of a group, without to.
 type indexes struct{ from, to int }
 
 // mayMountEach reports whether a group may have its per_alloc volumes of some indexes. Each is a volume of

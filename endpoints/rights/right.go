@@ -144,7 +144,7 @@ func oneNamespace(q Question) (namespace string, one bool) {
 	return ns, ns != allNamespaces || q.ACL.IsManagement()
 }
 
-// NamespaceOf is a capability in the namespaces that find returns: those of the rows that the request names.
+// NamespaceOf is a capability in the namespaces that find returns, of the rows that the request names.
 // A row that does not exist has none, and then the namespace of the request counts, so that a caller without
 // rights there does not learn which rows exist.
 func NamespaceOf[Req any](c acl.Capability, find func(tx mvcc.Reader, req *Req) []string) Right {

@@ -9,7 +9,7 @@ import (
 type secretKey struct{}
 
 // KeepSecret keeps the secret of a request in the context of its handler, because no payload of the log may
-// have it. The context of a request without one, such as those of nodes, stays as it is.
+// have it. The context of a request without one, such as a node's, stays as it is.
 func KeepSecret(ctx context.Context, req any) context.Context {
 	secret := SecretOf(req)
 	if secret == "" {

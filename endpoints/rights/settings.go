@@ -12,7 +12,7 @@ import (
 // Settings are the acl block of a server.
 type Settings struct {
 	Enabled bool `hcl:"enabled"`
-	// Mode is enforce, or log: every request passes, and the log has those that enforce would deny.
+	// Mode is enforce, or log: every request passes, and the log has what enforce would deny.
 	Mode string `hcl:"mode"`
 	// KeepDeleted is how long the servers remember that a token was deleted. The restore of an archive that is
 	// not older does not bring the token back.

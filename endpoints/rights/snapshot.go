@@ -18,8 +18,8 @@ var (
 		return q.ACL.Volume(ns, volumeOfSnapshot(csi.Snapshot(q.Tx, ns, req.SnapshotName)), acl.VolumeRead)
 	})
 
-	// SnapshotDelete decides by the row, also one in another namespace. The data of a snapshot without a row
-	// may be that of anybody.
+	// SnapshotDelete decides by the row, also one in another namespace. The data of a snapshot without a row may
+	// be anybody's.
 	SnapshotDelete = Where(
 		"volume: snapshot, to delete volume: force for one without a row, or a row alone",
 		func(q Question) bool {

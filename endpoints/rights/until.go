@@ -7,7 +7,7 @@ import (
 )
 
 // MaxSilence is how long a server decides on stale requests by its own tokens and policies while it hears
-// from no leader. It is that of streams: see api.
+// from no leader. It is the time of streams: see api.
 const MaxSilence = 30 * time.Second
 
 // longestLook bounds the time between two looks at the clock: it may be stepped meanwhile.

@@ -70,8 +70,8 @@ func mayRelease(q Question, id string, force bool) bool {
 	return mayForce && q.ACL.Volume(ns, id, acl.VolumeDetach)
 }
 
-// ofVolumes is the right to list volumes, or rows with the ID of one. The list shows those that the namespace
-// or their own rules let the caller read.
+// ofVolumes is the right to list volumes, or rows with the ID of one. The list shows the ones that the
+// namespace or their own rules let the caller read.
 func ofVolumes(c acl.Capability) Right {
 	return Both(List(c), Seen("", func(q Question, namespace, id string) bool {
 		return q.ACL.Volume(namespace, id, acl.VolumeRead)

@@ -91,9 +91,9 @@ func onlyExpands(q Question, v, row *structs.CSIVolume) bool {
 	return codec.SameBytes(c, row)
 }
 
-// mayUseSource reports whether a caller may fill a new volume with a copy. The ID of a source is that of a
-// volume of the namespace, or otherwise the one at the plugin. Both are asked about: the former may be
-// deleted before the plugin is called.
+// mayUseSource reports whether a caller may fill a new volume with a copy. The ID of a source names a volume
+// of the namespace, or otherwise one at the plugin. Both are asked about: the former may be deleted before
+// the plugin is called.
 func mayUseSource(q Question, ns string, v *structs.CSIVolume) bool {
 	if !mayRestore(q, ns, v) {
 		return false
