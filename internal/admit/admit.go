@@ -220,7 +220,7 @@ func describe(issues *cel.Issues) string {
 	return structs.Cut(strings.Join(lines, "; "), structs.MaxReason)
 }
 
-// sizes are those that the estimate takes for parts of an object: of each list and map 100, of each text
+// sizes are the sizes that the estimate takes for parts of an object: of each list and map 100, of each text
 // 256. The bounds of jobs multiplied would reject each loop within a loop. The cost of an evaluation is
 // counted besides.
 type sizes struct{}

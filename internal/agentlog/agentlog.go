@@ -99,7 +99,7 @@ func Open(cfg Config, stderr io.Writer) (*File, error) {
 	return f, nil
 }
 
-// Write writes lines to standard error and to the file. Its error is that of standard error alone.
+// Write writes lines to standard error and to the file. Its error is standard error's alone.
 func (f *File) Write(lines []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,8 +28,8 @@ type TapOptions struct {
 	JSON  bool        // one object a line
 }
 
-// Tap has the lines for one reader. One goroutine reads it. It has a level of its own, whatever that of the
-// log is, and never delays the process: a slow reader misses lines and is told how many.
+// Tap has the lines for one reader. One goroutine reads it. It has a level of its own, whatever the log's is,
+// and never delays the process: a slow reader misses lines and is told how many.
 type Tap struct {
 	logger hclog.InterceptLogger
 	sink   hclog.SinkAdapter

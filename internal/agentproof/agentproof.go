@@ -31,9 +31,9 @@
 // records that are too old is a second agent, also in that place.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
-// machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
-// unless it runs on the leader's own machine, which was switched on together with it. To wait is no
-// rejection: the machine may have rebooted, and then the agent has its node and its volumes after that.
+// machine with the row's. An agent of another boot waits until the lease of the row's boot has ended, unless
+// it runs on the leader's own machine, which was switched on together with it. To wait is no rejection: the
+// machine may have rebooted, and then the agent has its node and its volumes after that.
 //
 // A whole machine that was started twice, with one identity and as new as the cut, cannot be told from a
 // reboot. A pool whose nodes may be started twice says so (NodePool.Reboot): there the volumes of a lost node
@@ -113,9 +113,9 @@ func CheckProof(given *structs.AgentProof) error {
 	return nil
 }
 
-// Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
-// lease of the node, or its volumes. The error has no cause if that may be so, and if the request has no
-// proof. given is the proof of the request.
+// Check returns an error with structs.CauseSecondAgent if another agent than the request's has the lease of
+// the node, or its volumes. The error has no cause if that may be so, and if the request has no proof. given
+// is the proof of the request.
 func Check(n Node, given *structs.AgentProof) error {
 	err := CheckProof(given)
 	switch {
@@ -175,8 +175,8 @@ func (n Node) lost(given *structs.AgentProof) string {
 	return why + ". If that machine is off, and not only this one: berth node confirm-lost " + n.Row.ID
 }
 
-// isSuccessor reports whether the row says nothing against an agent: its machine is that of the row, and it
-// has the mark of the row.
+// isSuccessor reports whether the row says nothing against an agent: it has the machine and the mark of the
+// row.
 func (n Node) isSuccessor(given *structs.AgentProof) bool {
 	return (n.Row.Machine == "" || n.Row.Machine.Same(given.Machine)) &&
 		(n.Row.Mark == "" || slices.Contains(given.Marks, n.Row.Mark))

@@ -44,7 +44,7 @@ var fillers = []string{
 	"fefefefe-fefe-fefe-fefe-fefefefefefe",
 }
 
-// containerMarks are files that engines put into containers. The DMI of a container is that of its host.
+// containerMarks are files that engines put into containers. The DMI of a container is its host's.
 var containerMarks = []string{".dockerenv", "run/.containerenv", "run/systemd/container"}
 
 // ReadMachine returns the identity of this machine, from the files below a root directory: digests of the

@@ -52,7 +52,7 @@ type Sink struct {
 	Type              string `hcl:"type"`
 	DeliveryGuarantee string `hcl:"delivery_guarantee"`
 	Format            string `hcl:"format"`
-	// The settings below are those of a file. The others have none of them.
+	// The settings below are for a file. Other sinks have none of them.
 	Path           string        `hcl:"path"`
 	Mode           string        `hcl:"mode"` // in octal
 	RotateBytes    conf.ByteSize `hcl:"rotate_bytes"`
@@ -60,8 +60,8 @@ type Sink struct {
 	RotateMaxFiles int           `hcl:"rotate_max_files"` // renamed files; 0 keeps all
 }
 
-// Filter leaves events out. It takes those that fit each of its lists; an empty list fits all. Forced actions
-// are never left out.
+// Filter leaves events out. It takes events that fit each of its lists; an empty list fits all. Forced
+// actions are never left out.
 type Filter struct {
 	Name       string   `hcl:",label"`
 	Type       string   `hcl:"type"`
@@ -70,7 +70,7 @@ type Filter struct {
 	Operations []string `hcl:"operations"` // methods of HTTP, or remote procedures, or *
 }
 
-// Finish sets the defaults. dataDir is that of the agent.
+// Finish sets the defaults. dataDir is the agent's.
 func (c *Config) Finish(dataDir string) {
 	if c.Enabled && len(c.Sinks) == 0 {
 		c.Sinks = []*Sink{{Name: "audit", Type: TypeFile}}

@@ -109,7 +109,7 @@ func CallerOf(c access.Caller) Caller {
 
 // Object is one thing that a request names.
 type Object struct {
-	Namespace string `json:"namespace,omitempty"` // if it is not that of the event
+	Namespace string `json:"namespace,omitempty"` // if it is not the event's
 	Type      string `json:"type"`
 	ID        string `json:"id"`
 }

@@ -142,7 +142,7 @@ func (o *outlet) acquire(ctx context.Context) error {
 
 func (o *outlet) release() { <-o.using }
 
-// writeNow writes lines, after those that the sink owes.
+// writeNow writes lines, after the lines that the sink owes.
 func (o *outlet) writeNow(ctx context.Context, lines [][]byte) error {
 	err := o.acquire(ctx)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	mostKept = 128
 )
 
-// Cache has the keys and descriptions of providers, by auth method. One login reads those of a method at a
-// time, and the others wait for it. It is safe for many goroutines.
+// Cache has the keys and descriptions of providers, by auth method. One login reads a method's at a time, and
+// the others wait for it. It is safe for many goroutines.
 type Cache struct {
 	now func() time.Time
 
@@ -69,7 +69,7 @@ func (c *Cache) AuthURL(ctx context.Context, m Method, b Begun) (string, error) 
 }
 
 // Exchange gives the code of a browser to the provider and returns the claims of the person. The errors are
-// those of VerifyToken.
+// as in VerifyToken.
 func (c *Cache) Exchange(ctx context.Context, m Method, b Begun, code access.Secret) (map[string]any, error) {
 	v, err := c.verifier(m)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cache) verifier(m Method) (*verifier, error) {
 	return v, err
 }
 
-// slot returns the place of a method. It forgets those of methods that nobody has used for long.
+// slot returns the place of a method. It forgets the places of methods that nobody has used for long.
 func (c *Cache) slot(name string) (*slot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

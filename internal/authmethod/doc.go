@@ -7,6 +7,6 @@
 // binding rules with them, and puts them into the names of roles, policies and tokens. It knows no table: the
 // names that it returns may not exist.
 //
-// AttemptLimits bounds the attempts to log in: those of one source, all together, and those under way. An
+// AttemptLimits bounds the attempts to log in: of one source, all together, and under way. An
 // attempt costs requests to a provider and checks of signatures, and its caller has no token yet.
 package authmethod

@@ -104,8 +104,8 @@ func (v *verifier) authURL(ctx context.Context, b Begun) (string, error) {
 	return address, nil
 }
 
-// exchange gives the code of a browser to the provider and returns the claims of the person. Those of the
-// signed token win over those that the provider tells besides.
+// exchange gives the code of a browser to the provider and returns the claims of the person. Claims of the
+// signed token win over what the provider tells besides.
 func (v *verifier) exchange(ctx context.Context, b Begun, code access.Secret) (map[string]any, error) {
 	r, err := v.request(b)
 	if err != nil {

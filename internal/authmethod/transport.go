@@ -34,7 +34,7 @@ const (
 )
 
 // Transport sends the requests of one auth method. The client of a library gets it as its transport, with the
-// library's own rules for redirects: Transport has those of this package.
+// library's own rules for redirects: Transport has this package's.
 type Transport struct {
 	hosts []string // host:port of the addresses in the configuration of the method
 	now   func() time.Time
@@ -48,7 +48,7 @@ type Transport struct {
 }
 
 // NewTransport returns the transport for the addresses of a configuration. caPEM has the authorities of the
-// provider, "" for those of the system. The error is invalid.
+// provider, "" for the system's. The error is invalid.
 func NewTransport(addresses []string, caPEM string, now func() time.Time) (*Transport, error) {
 	roots, err := parseAuthorities(caPEM)
 	if err != nil {
@@ -208,7 +208,7 @@ func checkNamed(a netip.Addr) error {
 	return nil
 }
 
-// inner are ranges that no public provider has, beside those that netip knows.
+// inner are ranges that no public provider has, beside the ranges that netip knows.
 var inner = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"),

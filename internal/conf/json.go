@@ -397,7 +397,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 	src := r.plain([]byte(text))
 	tokens, _ := g.lex(src, at.Filename, start) // the parser reports its faults
 	where, reason := r.counts.add(tokens)
-	// The counts are those of the whole file: all its strings share the bounds of one.
+	// The counts are for the whole file: all its strings share the bounds of one.
 	if reason != "" {
 		r.addFault(where, "%s", reason)
 		return constant
@@ -405,7 +405,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 
 	e, diags := g.parse(src, at.Filename, start)
 	switch {
-	// The value is unknown from here on. The fault is reported with those of the evaluation.
+	// The value is unknown from here on. The fault is reported with the evaluation's.
 	case diags.HasErrors() && g == templateText:
 		r.file.Faults = append(r.file.Faults, diags...)
 		return literal(cty.DynamicVal, at)

@@ -238,7 +238,7 @@ func (w *walker) checkObject(in *place) error {
 			return err
 		}
 
-		// The names are those of the target, so a key of another case is the same field.
+		// The target has the names, so a key of another case is the same field.
 		here = in.child(key)
 		// encoding/json would take the last one, and say nothing of the first.
 		if seen[here.name] {
@@ -266,7 +266,7 @@ func (w *walker) checkUnknown(start int, in *place) error {
 	}
 
 	name := in.name
-	// Clients of the dialect send each of their fields, also those that ask for nothing.
+	// Clients of the dialect send each of their fields, also fields that ask for nothing.
 	if isEmpty(raw) {
 		return nil
 	}
@@ -353,7 +353,7 @@ func shapeOf(typ reflect.Type) *shape {
 	return known.(*shape)
 }
 
-// readShape reads the fields of a struct and of those that it embeds, as encoding/json finds them.
+// readShape reads the fields of a struct and of its embedded structs, as encoding/json finds them.
 func readShape(typ reflect.Type) *shape {
 	s := &shape{}
 	for _, f := range reflect.VisibleFields(typ) {

@@ -27,7 +27,7 @@ func (u *Unset) AddArgument(body hcl.Body, name string) { u.add(body, name, fals
 // AddBlock notes a block of a kind in a body.
 func (u *Unset) AddBlock(body hcl.Body, kind string) { u.add(body, kind, true) }
 
-// add notes an item. A nil Unset is that of a caller that has no use for it.
+// add notes an item. A caller that has no use for it passes a nil Unset.
 func (u *Unset) add(body hcl.Body, name string, block bool) {
 	if u != nil {
 		u.items[unsetItem{bodyRange(body), name, block}] = true

@@ -53,8 +53,8 @@ func DescribeDisk(ctx context.Context, dir string) string {
 	return text
 }
 
-// FreeBytes returns the free bytes of a file system that this process may use. Only root may use those that
-// the file system keeps back, which are 5 % of ext4.
+// FreeBytes returns the free bytes of a file system that this process may use. Only root may use the bytes
+// that the file system keeps back, which are 5 % of ext4.
 func FreeBytes(st *unix.Statfs_t) uint64 {
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

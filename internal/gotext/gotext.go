@@ -1,5 +1,5 @@
-// Package gotext executes texts of Go's template language. The language is that of package text/template,
-// whose parser it uses. The one difference: a text calls the methods that a table has, and no others. Package
+// Package gotext executes texts of Go's template language. The language is package text/template's, whose
+// parser it uses. The one difference: a text calls the methods that a table has, and no others. Package
 // text/template looks for a method of any value by the name in the text. A program that reaches this look-up
 // keeps all exported methods of all its types (ADR 107).
 package gotext
@@ -39,7 +39,7 @@ type Bounds interface {
 // Config is how texts are executed.
 type Config struct {
 	Functions Functions // beside Builtins; one with the name of a builtin takes its place
-	Methods   []Methods // beside those of times, and String and Error
+	Methods   []Methods // beside the methods of times, and String and Error
 	// FailMissing: a key that a map does not have is an error. Otherwise it is the zero value of the map's
 	// elements with ZeroMissing, and no value without.
 	FailMissing bool

@@ -165,7 +165,7 @@ func (f *frame) loop(dot reflect.Value, n *parse.RangeNode) error {
 type loop struct {
 	*frame
 	n       *parse.RangeNode
-	inScope int // the number of variables after that of the loop
+	inScope int // the number of variables after the loop's
 	passed  bool
 }
 

@@ -18,7 +18,8 @@ type Claims struct {
 	AllocID   string `json:"nomad_allocation_id"`
 	Task      string `json:"nomad_task,omitempty"`    // of an identity of a task
 	Service   string `json:"nomad_service,omitempty"` // of an identity of a service
-	// Of an identity for Vault: those of the block vault of its task, by which a role of Vault may decide.
+	// Of an identity for Vault: the settings in the block vault of its task, by which a role of Vault may
+	// decide.
 	VaultRole      string `json:"vault_role,omitempty"`
 	VaultNamespace string `json:"vault_namespace,omitempty"`
 }

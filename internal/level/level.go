@@ -54,7 +54,7 @@ func Check(v any, least int) error { return missing(Above(v, least), least) }
 
 // Fit makes a request one that a server of the least level among all servers knows: it empties the newer
 // fields that name a level and may be dropped: `level:"3" older:"drop"`. Without them the request says less
-// and stays right. For other fields the error is that of Check.
+// and stays right. For other fields the error is as in Check.
 func Fit(v any, least int) error {
 	w := walk{above: least, drops: true}
 	w.visit(reflect.ValueOf(v), "")

@@ -161,8 +161,8 @@ func (c *HTTPConns) isLocal(conn net.Conn) bool {
 	return isLocal(conn)
 }
 
-// countConn decides whether a connection is served. may is false if its host has too many. beyond is the
-// number of those that are not served, 0 if this one is.
+// countConn decides whether a connection is served. may is false if its host has too many. beyond is how many
+// are not served, 0 if this one is.
 func (c *HTTPConns) countConn(conn net.Conn, of connClass, may bool) (served bool, beyond int) {
 	c.uses.mu.Lock()
 	defer c.uses.mu.Unlock()

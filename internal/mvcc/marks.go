@@ -41,8 +41,8 @@ func (m *tableMarks) of(table int) tableMark {
 	return m.pages[table/pageMarks].at[table%pageMarks]
 }
 
-// edit returns the mark of a table for a writing to change. It changes this value of the marks alone, not
-// those of which it was copied.
+// edit returns the mark of a table for a writing to change. It changes this value of the marks alone, not the
+// marks of which it was copied.
 func (m *tableMarks) edit(writing uint64, table int) *tableMark {
 	if m.writing != writing {
 		m.writing = writing

@@ -55,7 +55,7 @@ func (r *rowVector) At(number uint32) any {
 	return top.at[inRoot].at[inBranch].at[inLeaf]
 }
 
-// Set puts a row at a number. It changes this value alone, not those of which it was copied.
+// Set puts a row at a number. It changes this value alone, not the vector of which it was copied.
 func (r *rowVector) Set(writing uint64, number uint32, row any) {
 	if r.writing != writing {
 		r.writing = writing

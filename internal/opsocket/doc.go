@@ -7,8 +7,8 @@ package opsocket
 import "context"
 
 // ConfigDir is the usual directory of the configuration and the keys of an agent. DataDir is the data
-// directory of an agent without the setting, and Default its operator socket. OfServer is that of the unit
-// berth-server.service, whose user may not write to DataDir.
+// directory of an agent without the setting, and Default its operator socket. OfServer is the socket of the
+// unit berth-server.service, whose user may not write to DataDir.
 const (
 	ConfigDir = "/etc/berth"
 

@@ -70,7 +70,7 @@ func (k *Keys) Validity(now time.Time) string {
 // one meanwhile.
 func (k *Keys) Premature(now time.Time) bool { return now.Before(k.current.Load().begins) }
 
-// Names returns the names in the certificate of this agent beside those of its role.
+// Names returns the names in the certificate of this agent beside its role's.
 func (k *Keys) Names() []string {
 	m := k.current.Load()
 	return pki.NamesOf(m.cert.Leaf, m.identity)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// NamesOf returns the DNS names and addresses of a certificate beside those of its role, for the next
+// NamesOf returns the DNS names and addresses of a certificate beside its role's, for the next
 // certificate of its holder.
 func NamesOf(cert *x509.Certificate, id Identity) []string {
 	own := Request{Identity: id}.allNames()

@@ -44,7 +44,7 @@ var dnsForm = field.Pattern(`^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?` +
 // Request is what a certificate says.
 type Request struct {
 	Identity
-	Names []string      // DNS names and IP addresses beside those of the role; at most MaxNames
+	Names []string      // DNS names and IP addresses beside the role's; at most MaxNames
 	From  time.Time     // the certificate begins an hour earlier
 	Life  time.Duration // from From on: a second to MaxLife
 	// Begin is a time before From at which the certificate begins instead, zero for none.
@@ -114,7 +114,7 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 		cert.Subject = pkix.Name{CommonName: r.ID}
 	}
 
-	// An operator serves nothing, so its certificate must not pass for that of a server.
+	// An operator serves nothing, so its certificate must not pass for a server's.
 	if r.Role == RoleOperator {
 		return cert
 	}

@@ -37,7 +37,7 @@ type Meta struct {
 	Redacted bool `json:",omitempty"`
 }
 
-// CheckRestorable returns an error if the state must not replace that of a cluster.
+// CheckRestorable returns an error if the state must not replace a cluster's.
 func (m *Meta) CheckRestorable() error {
 	if m.Redacted {
 		return structs.Preconditionf("the archive is redacted: it lacks all secrets and most of each job, " +
@@ -144,7 +144,7 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	return read(r, w, checkLevel)
 }
 
-// ReadToRestore is Read for a state that replaces that of a cluster: see CheckRestorable.
+// ReadToRestore is Read for a state that replaces a cluster's: see CheckRestorable.
 func ReadToRestore(r io.Reader, w io.Writer) (*Meta, error) {
 	return read(r, w, func(m *Meta) error {
 		err := checkLevel(m)
@@ -193,7 +193,7 @@ func read(r io.Reader, w io.Writer, check func(*Meta) error) (*Meta, error) {
 		return nil, err
 	}
 
-	// The sums so far are those of the two files. Reading the file of sums adds another.
+	// The sums so far are for the two files. Reading the file of sums adds another.
 	want := bytes.Clone(in.sums.Bytes())
 	err = in.readFile(sumsName, smallSize, &sums)
 	if err != nil {

@@ -81,7 +81,7 @@ func (n named) eachGauge(yield func(Gauge)) {
 	}
 }
 
-// withHost returns the labels and that of the host.
+// withHost returns the labels and the host's.
 func (n named) withHost(labels map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
@@ -123,7 +123,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// addGauges adds the gauges of the dialect to an interval in JSON, also those that count.
+// addGauges adds the gauges of the dialect to an interval in JSON, also gauges that count.
 func (n named) addGauges(s *metrics.MetricsSummary) {
 	n.eachGauge(func(g Gauge) {
 		if strings.HasPrefix(g.Name, Dialect+".") {

@@ -1,5 +1,5 @@
-// Package wallclock reads times of the wall clock that a process has recorded, such as that of a call. The
-// clock may have been wrong then, or is now: somebody sets it by hand, or a machine starts without the
+// Package wallclock reads times of the wall clock that a process has recorded, such as the time of a call.
+// The clock may have been wrong then, or is now: somebody sets it by hand, or a machine starts without the
 // right time. A recorded time that is far ahead may be days away, so nothing waits for it. The package is
 // small because nodes and leaders both read such times.
 package wallclock

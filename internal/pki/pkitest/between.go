@@ -16,7 +16,7 @@ import (
 	"berth/internal/pki"
 )
 
-// NewBetween makes an authority that another one has signed. CAFile is that of the other one, and the files
+// NewBetween makes an authority that another one has signed. CAFile is the other one's, and the files
 // of certificates have the authority between, too.
 func NewBetween(t testing.TB, region string) *Authority {
 	t.Helper()
