@@ -105,7 +105,7 @@ type task struct {
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
 
-// consul lets a task, or those of a group, log in at Consul. A node has one Consul.
+// consul lets a task, or the tasks of a group, log in at Consul. A node has one Consul.
 type consul struct {
 	Cluster consulCluster `hcl:"cluster"`
 }

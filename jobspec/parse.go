@@ -203,7 +203,7 @@ func (c *converter) isFirst(seen map[string]bool, noun, name string, at hcl.Rang
 	return true
 }
 
-// group converts a group. The job's policies are those of the group where it names none.
+// group converts a group. The group has the job's policies where it names none.
 func (c *converter) group(g *group) *structs.TaskGroup {
 	out := &structs.TaskGroup{
 		Name:          g.Name,

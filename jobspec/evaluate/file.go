@@ -19,8 +19,8 @@ type File struct {
 	faults hcl.Diagnostics // of values, which are unknown
 }
 
-// Parse reads the syntax of a job file. A file whose first character is a brace is JSON, whose blocks are
-// those of the struct shape.
+// Parse reads the syntax of a job file. A file whose first character is a brace is JSON, and the struct shape
+// says its blocks.
 func Parse(filename string, src []byte, shape any) (*File, hcl.Diagnostics) {
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || strings.HasSuffix(filename, ".json") {
 		f, diags := conf.ParseJSON(filename, src, conf.JSONForm{
@@ -58,7 +58,7 @@ func (f *File) Prepare(filename string, in *Inputs) (hcl.Body, *Scope) {
 	s.diags = append(s.diags, f.faults...)
 	var locals hclsyntax.Blocks
 	rest := *f.body
-	// The copies share the expressions, so the preparation below replaces those of all.
+	// The copies share the expressions, so the preparation below replaces them in all.
 	rest.Blocks = nil
 	variables := rest
 	// An argument outside of all blocks is a fault of the job, and not of the variables.
