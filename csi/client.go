@@ -219,7 +219,7 @@ type answer struct {
 	header, trailer metadata.MD
 }
 
-// observe returns the options of a call, with those that fill in the answer.
+// observe returns the options of a call, with the options that fill in the answer.
 func (a *answer) observe(opts []grpc.CallOption) []grpc.CallOption {
 	// Clip, because all calls share the options of the connection.
 	return append(slices.Clip(opts), grpc.Peer(&a.to), grpc.Header(&a.header), grpc.Trailer(&a.trailer))

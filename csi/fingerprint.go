@@ -257,7 +257,7 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 
 // nodeHas returns the node half's capabilities. It queries them if they are not known yet.
 func (c *Client) nodeHas(ctx context.Context) (learned, error) {
-	// The answer may be that of an earlier process: NodeInfo, which each fingerprint calls, renews it.
+	// The answer may come from an earlier process: NodeInfo, which each fingerprint calls, renews it.
 	if k := c.getLearned(); k.node != nil {
 		return k, nil
 	}

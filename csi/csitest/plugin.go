@@ -137,7 +137,7 @@ func New(cfg Config) (*Plugin, error) {
 	return p, nil
 }
 
-// pluginCaps returns the usual services: those that the rest of the configuration implies.
+// pluginCaps returns the usual services, which the rest of the configuration implies.
 func pluginCaps(cfg Config) []string {
 	caps := []string{"ONLINE"}
 	if cfg.Controller {

@@ -205,7 +205,7 @@ func (s *groupController) Reconcile(report func(id string, err error)) {
 	}
 }
 
-// checkList rejects a list that is not that of the snapshots of a group.
+// checkList rejects a list that does not name the snapshots of a group.
 func checkList(g *disk.Group, ids []string) error {
 	if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(g.Snapshots))) {
 		return disk.Invalidf("snapshot_ids: group snapshot %s has the snapshots %q", g.ID, g.Snapshots)

@@ -23,7 +23,7 @@ func (d *driver) groupService() *groupController {
 	}}
 }
 
-// freezeForGroup is quiesce for a copy that has to be of the same instant as those of other volumes: it
+// freezeForGroup is quiesce for a copy that has to be of the same instant as copies of other volumes: it
 // rejects each volume with a writer whose writes it cannot stop.
 func (d *controller) freezeForGroup(v *disk.Volume) (thaw func() error, err error) {
 	now := v.EditCopy()

@@ -17,7 +17,7 @@ func (d *driver) reconcile() error {
 	for _, v := range d.store.Volumes.List() {
 		err := d.reconcileVolume(v)
 		d.logFault("failed to repair a volume", "volume_id", v.ID, err)
-		// They stay. Either the node has got another ID, or the directory is that of another node.
+		// They stay. Either the node has got another ID, or the directory belongs to another node.
 		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}

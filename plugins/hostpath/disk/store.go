@@ -243,7 +243,7 @@ func OpenStore(dir string) (*Store, error) {
 const lockRetry = 100 * time.Millisecond
 
 // OpenFreeStore is OpenStore once no other process has the lock. It calls waiting once if one has. The error
-// is that of ctx if that ends before.
+// comes from ctx if ctx ends before.
 func OpenFreeStore(ctx context.Context, dir string, waiting func()) (*Store, error) {
 	report := sync.OnceFunc(waiting)
 	for {
