@@ -80,8 +80,8 @@ func holdUnknown(p *planner, a *structs.Allocation, until int64) {
 	}
 }
 
-// settleAway decides on the allocations of a group that share a place with another one: those that were
-// replaced while their node was away. It returns the others, of which each has a place of its own.
+// settleAway decides on the allocations of a group that share a place with another one: they were replaced
+// while their node was away. It returns the others, of which each has a place of its own.
 func settleAway(p *planner, g *place.Group, allocs []*structs.Allocation) []*structs.Allocation {
 	rule := g.Spec.TaskGroup.Disconnect
 
@@ -121,7 +121,7 @@ func isAway(p *planner, a *structs.Allocation) bool {
 }
 
 // settlePresent leaves at most one allocation of those that are there at each place. It returns these by
-// their indexes, and the IDs of those that it stops.
+// their indexes, and the IDs of stopped ones.
 func settlePresent(
 	p *planner, rule *structs.DisconnectStrategy, allocs []*structs.Allocation,
 ) (present map[int]*structs.Allocation, stopped map[string]bool) {

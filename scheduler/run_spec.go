@@ -125,8 +125,8 @@ func withoutTTL(i *structs.WorkloadIdentity) *structs.WorkloadIdentity {
 	return &c
 }
 
-// withoutGrowth returns the volumes without the sizes of those that the servers expand while tasks use them.
-// The volume of a single allocation has the size with which it was created.
+// withoutGrowth returns the volumes without the sizes of volumes that the servers expand while tasks use
+// them. The volume of a single allocation has the size with which it was created.
 func withoutGrowth(all map[string]*structs.VolumeRequest) map[string]*structs.VolumeRequest {
 	changed := maps.Clone(all)
 	for alias, v := range all {

@@ -1,6 +1,6 @@
-// Package disconnect decides about the allocations of a node that has lost the servers, and about those that
-// took their place when the node is back. It is pure, and reads neither state nor clock. It is apart: its
-// model is tested in all interleavings, and both the scheduler and its explanations ask it.
+// Package disconnect decides about the allocations of a node that has lost the servers, and about their
+// replacements when the node is back. It is pure, and reads neither state nor clock. It is apart: its model
+// is tested in all interleavings, and both the scheduler and its explanations ask it.
 //
 // An allocation takes these ways:
 //

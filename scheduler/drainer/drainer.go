@@ -288,7 +288,7 @@ func (p *planner) moveService(a *structs.Allocation, due bool) {
 		return
 	}
 
-	// The newest version decides, not that of the allocation: its count and pace are those that hold now.
+	// The newest version decides, not the allocation's: its count and pace are those that hold now.
 	j := state.Job(p.tx, a.Namespace, a.JobID)
 	if j == nil || j.Stop || j.Group(a.TaskGroup) == nil {
 		p.wait(a, "the job no longer wants it; the scheduler stops it")
@@ -368,7 +368,7 @@ func (p *planner) blocked(a *structs.Allocation) string {
 		return ""
 	}
 
-	// The first rejection is that of most nodes.
+	// The first rejection counts the most nodes.
 	rejections := e.FailedTGAllocs[a.TaskGroup].Rejections
 	if len(rejections) == 0 {
 		return "; its group waits for a place"

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// This file has the reasons of single allocations: those that failed, wait, or run with a fault.
+// This file has the reasons of single allocations, which failed, wait, or run with a fault.
 
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
 // not replaced at all, also not for an operator.

@@ -29,7 +29,7 @@ type explainer struct {
 	tx     *state.ReadTx
 	now    time.Time
 	reader reader
-	fences func(*structs.Node) bool // that of View, or nil
+	fences func(*structs.Node) bool // as in View, or nil
 	// job is the job that is explained, nil of a volume.
 	job *structs.Job
 	// group is the name of the group of the job whose wait is explained, "" for none.
@@ -54,7 +54,7 @@ func newExplainer(v View) *explainer {
 
 // reader is for whom an explanation is.
 type reader struct {
-	sees func(namespace, id string) bool // that of View
+	sees func(namespace, id string) bool // as in View
 }
 
 // allocOf names an allocation and its job for a reader that may know both.

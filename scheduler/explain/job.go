@@ -30,7 +30,7 @@ func Job(v View, j *structs.Job) (waits bool, reasons []*structs.Reason) {
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
 	} else {
-		// The order is that from the job to its allocations: a reason marks those that it explains, and the
+		// The order goes from the job to its allocations: a reason marks the allocations that it explains, and the
 		// ones behind it leave them out.
 		reasons = slices.Concat(
 			x.deployment(j),

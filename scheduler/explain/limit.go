@@ -158,7 +158,7 @@ func (s *search) fitsWithout(n *structs.Node, goes func(*structs.Allocation) boo
 			continue
 		}
 
-		// The devices of those that go count as free.
+		// The devices of leaving allocations count as free.
 		devices = devices.Add(a)
 	}
 	return len(gone) > 0 && sums.Short(s.group.Ask()) == "" &&

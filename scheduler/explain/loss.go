@@ -109,7 +109,8 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs
 
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
 
-// orders returns the commands that release the volumes of a lost node. Words lead to that of a fence, if any.
+// orders returns the commands that release the volumes of a lost node. Words lead to the command of a fence,
+// if any.
 func (x lossExplainer) orders(n *structs.Node, words string) string {
 	if x.fences == nil || !x.fences(n) {
 		return confirmRemedy(n)

@@ -46,7 +46,7 @@ func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*structs.R
 		}
 	}
 
-	// The figure is that of the plan. Nodes may have come back since, and then there is nothing to count.
+	// The figure is the plan's. Nodes may have come back since, and then there is nothing to count.
 	if left := rejected - len(reasons); left > 0 && len(reasons) > 0 {
 		reasons = append(reasons, reason("and %d more nodes", left))
 		reasons[len(reasons)-1].Remedy = "berth node status shows the nodes"

@@ -43,7 +43,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 		default:
 			r := reason("job %s waits for a place with volume %s, which is %s", id, v.ID, v.State)
 
-			// The job's own allocations get other remedies than those of other jobs.
+			// The job's own allocations get other remedies than allocations of other jobs.
 			x.job = j
 			r.Because = (&jobExplainer{x}).blockedGroups(j)
 			x.job = nil

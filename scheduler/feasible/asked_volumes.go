@@ -18,7 +18,7 @@ func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 	u.makes = makes
 	u.request = r
 	if makes && v.RequestedTopologies != nil {
-		v.Topologies = v.RequestedTopologies.Required // those of its class: see volumesReachable
+		v.Topologies = v.RequestedTopologies.Required // the topologies of its class: see volumesReachable
 	}
 	if err != nil {
 		// No key tells of a class that is created later.
@@ -37,7 +37,7 @@ func unmakableReason(p *Outlook, u VolumeUse) string {
 		return "" // no other allocation has it
 	}
 
-	// Its place is that of the first allocation. The others wait until the plugin has answered where the
+	// Its place is the first allocation's. The others wait until the plugin has answered where the
 	// volume is.
 	if placed := p.intended[volumeKey(u.claim)]; len(placed) > 0 {
 		return createdFirst(placed[0].AllocID)

@@ -133,7 +133,7 @@ func (p *Outlook) unclaimableReason(u VolumeUse) string {
 
 	class := u.claim.Class()
 
-	// So will those that this plan has placed before. It stops none of them.
+	// So will allocations that this plan has placed before. It stops none of them.
 	for _, i := range p.intended[volumeKey(u.claim)] {
 		if i.Class().Conflicts(class) {
 			return intendedReason(i)

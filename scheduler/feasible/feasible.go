@@ -162,7 +162,7 @@ func meetsConstraints(g *Group, n *structs.Node) string {
 	return ""
 }
 
-// onDistinctHosts counts the allocations in the view: also those of the plan, and none that it stops.
+// onDistinctHosts counts the allocations in the view: also the plan's, and none that it stops.
 func onDistinctHosts(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	switch {
 	case d.Group.distinct == "job" && v.jobAllocs() > 0:

@@ -85,7 +85,7 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
 	switch {
-	// One on the job includes those of its groups.
+	// One on the job includes its groups.
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
 	case wantsDistinct(g.Constraints):

@@ -47,7 +47,7 @@ func (q *quotaUse) countNew(p *Outlook, uses []VolumeUse) {
 }
 
 // rejection returns the rejection of an allocation that asks for amounts, nil if it has place. In its figures
-// the use is that with the plan, and what is asked is that of the allocation alone.
+// the use includes the plan, and what is asked is the allocation's alone.
 func (q *quotaUse) rejection(asks ...quota.Amounts) *rejects.Rejection {
 	excess := quota.Exceeds(q.spec, q.used, append(asks, q.change)...)
 	if excess == nil {

@@ -14,7 +14,7 @@ import (
 	"berth/structs/storage"
 )
 
-// Plan has what a plan has read and decided so far. The zero value is that of a plan that is empty. All
+// Plan has what a plan has read and decided so far. The zero value is an empty plan. All
 // calls name one namespace.
 type Plan struct {
 	volumes  map[string]volumes // by name
@@ -22,7 +22,7 @@ type Plan struct {
 	assigned map[string]bool    // claims of placements
 }
 
-// volumes are those of one name by node.
+// volumes are the volumes of one name by node.
 type volumes map[string]*structs.CSIVolume
 
 // named returns the dynamic host volumes of a namespace with a name.
@@ -100,9 +100,9 @@ func (p *Plan) LookUp(tx state.Reader, o Of) Demand {
 	return d
 }
 
-// findClaims finds the claims of which an allocation gets one: that of the allocation that it replaces, or
-// those that no allocation has. Without one it makes a claim. A volume for one allocation is not chosen for
-// that if it is kept for a successor of another one.
+// findClaims finds the claims of which an allocation gets one: the claim of the allocation that it replaces,
+// or claims that no allocation has. Without one it makes a claim. A volume for one allocation is not chosen
+// for that if it is kept for a successor of another one.
 func (p *Plan) findClaims(r *request, o Of) {
 	of := csi.HostClaimUse{Namespace: o.Namespace, JobID: o.JobID, Group: o.Group.Name, VolumeName: r.name}
 	alone := storage.HostRequestOf(r.VolumeRequest, "").Exclusive()

@@ -104,7 +104,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	case "=", "==", "is":
 		return compares && sign == 0
 	case "!=", "not":
-		// A value that one side lacks differs from that of the other side.
+		// A value that one side lacks differs from the other side's.
 		oneMissing := (l == nil) != (r == nil)
 		return oneMissing || compares && sign != 0
 	}

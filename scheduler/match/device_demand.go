@@ -80,7 +80,7 @@ func (d *DeviceDemand) Score(g *structs.NodeDeviceResource) float64 {
 	sum := 0.0
 	most := 0.0
 	for _, a := range d.Affinities {
-		// All weights count, also of those that do not hold, so that the score is a share of what is
+		// All weights count, also of affinities that do not hold, so that the score is a share of what is
 		// possible.
 		most += max(a.weight, -a.weight)
 		if a.metBy(g) {

@@ -74,7 +74,7 @@ func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
 		edit(n)
 	}
 
-	// A second registration also ends a loss of the node, as that of a real agent.
+	// A second registration also ends a loss of the node, as a real agent's does.
 	Do(f, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{Instance(id)},
