@@ -20,7 +20,7 @@ import (
 )
 
 // modeFile keeps the mode of access control of the cluster beside the state. After a start without a quorum
-// the state is that of the last snapshot, which may be older than the mode.
+// the state comes from the last snapshot, which may be older than the mode.
 const modeFile = "acl-mode.json"
 
 // modeInterval is the time between two comparisons of the mode with the configurations of the servers.

@@ -15,7 +15,7 @@ import (
 
 // alike returns the settings of this server that all servers should have alike, by their names, and the
 // digests of its state. The mode of access control is the one that counts here: a server without the block
-// keeps to that of the cluster.
+// keeps to the cluster's.
 func (s *Server) alike() map[string]string {
 	all := s.cfg.alike()
 	all["acl.keep_deleted"] = s.cfg.ACL.KeepDeleted.String()

@@ -29,7 +29,7 @@ type Keeper struct {
 	Clock    *clock.Cluster
 	Proposer fsm.Proposer
 	Wall     func() time.Time
-	// Clocks compares the wall clocks of all servers with that of this one.
+	// Clocks compares the wall clocks of all servers with this one's.
 	Clocks func(ctx context.Context) []*cluster.ServerClock
 	// Stored returns what the servers have stored.
 	Stored     func() []cluster.StoredIndex
@@ -115,8 +115,8 @@ func (k Keeper) tell(old, row *cluster.ClusterTime) {
 	}
 }
 
-// tellServers names the servers whose clocks begin to differ from the cluster time, and those that no longer
-// do.
+// tellServers names the servers whose clocks begin to differ from the cluster time, and servers whose clocks
+// no longer do.
 func (k Keeper) tellServers(before, now []cluster.WrongClock) {
 	metrics.SetGauge([]string{"cluster_time", "wrong_clocks"}, float32(len(now)))
 	has := func(all []cluster.WrongClock, id string) bool {
@@ -161,7 +161,7 @@ func (s *Server) followClock(ctx context.Context) {
 	}
 }
 
-// readClocks compares the wall clocks of the servers with that of this one.
+// readClocks compares the wall clocks of the servers with this one's.
 func (s *Server) readClocks(ctx context.Context) []*cluster.ServerClock {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -184,7 +184,7 @@ func (s *Server) readClocks(ctx context.Context) []*cluster.ServerClock {
 	return clocks
 }
 
-// readClock compares the wall clock of a server with that of this one.
+// readClock compares the wall clock of a server with this one's.
 func (s *Server) readClock(ctx context.Context, c *cluster.ServerClock) {
 	asked := time.Now()
 	stats, err := rpc.Call(ctx, s.pool.At(c.Address), cluster.StatusRaftStats, &structs.QueryRequest{})
@@ -227,7 +227,7 @@ func (s *Server) ReadClocks(ctx context.Context) *cluster.ClockResponse {
 	}
 }
 
-// AcceptClock makes the cluster time that of the wall clock of this server. The error is precondition if most
+// AcceptClock sets the cluster time to the wall clock of this server. The error is precondition if most
 // servers have another one, and conflict if the cluster time was advanced meanwhile.
 func (s *Server) AcceptClock(ctx context.Context) (index uint64, err error) {
 	clocks := s.readClocks(ctx)

@@ -111,7 +111,7 @@ type Config struct {
 	// WorkloadLogins has the identities that workloads get for their logins at Vault and Consul.
 	WorkloadLogins injection.Logins
 
-	// Machine is the identity of the machine, "" for that of this one. Tests set it.
+	// Machine is the identity of the machine, "" for this one's. Tests set it.
 	Machine structs.MachineID
 	// PlaceWait is the time for which a server that has failed keeps its place from its copies: see
 	// agentproof.CheckServer. 0 is placeWait. Tests set it.
@@ -124,8 +124,7 @@ type Config struct {
 	// Audit is the audit log of the agent, nil: it has none.
 	Audit *auditlog.Log
 
-	// Fencers are devices that prove that a lost node can no longer write, besides those of Fencing. Tests
-	// set them.
+	// Fencers are devices that prove that a lost node can no longer write, besides Fencing's. Tests set them.
 	Fencers fence.Devices
 
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.

@@ -183,7 +183,7 @@ func (s *Server) ping(addr string) error {
 // indexes tells Raft's transport which entries servers have stored.
 type indexes struct {
 	s *Server
-	// logged is the newest list of the log, and loggedAt its entry. After a start the state is that of the last
+	// logged is the newest list of the log, and loggedAt its entry. After a start the state comes from the last
 	// snapshot until there is a leader.
 	logged   []cluster.StoredIndex
 	loggedAt uint64

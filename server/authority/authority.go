@@ -96,7 +96,7 @@ type Signed struct {
 	End    time.Time
 }
 
-// Sign signs a certificate for the holder of a key, with some names beside those of its role. It lives for a
+// Sign signs a certificate for the holder of a key, with some names beside its role's. It lives for a
 // day, or until its authority ends.
 func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity, names ...string) (Signed, error) {
 	return s.SignRequest(pub, pki.Request{

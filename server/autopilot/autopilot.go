@@ -203,7 +203,7 @@ func healthOf(seen *library.State) *cluster.AutopilotHealthResponse {
 	return resp
 }
 
-// sortedIDs returns the IDs of all servers: the leader, then those that vote, the healthy and the longest
+// sortedIDs returns the IDs of all servers: the leader, then the voters, the healthy and the longest
 // stable ones first.
 func sortedIDs(seen *library.State) []raft.ServerID {
 	var ids []raft.ServerID

@@ -54,7 +54,7 @@ func (d delegate) NotifyState(seen *library.State) {
 
 // KnownServers returns the servers that the gossip knows. After a change of its name a server is in it twice:
 // the live entry counts. The library counts the voters of the type NodeVoter when it bounds removals. So
-// these are the servers that vote now, and not those that may vote later.
+// these are the servers that vote now, and not servers that may vote later.
 func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 	votes := map[raft.ServerID]bool{}
 	for _, s := range d.Raft.GetConfiguration().Configuration().Servers {

@@ -25,11 +25,11 @@ func (promoter) GetNodeTypes(*library.Config, *library.State) map[raft.ServerID]
 	return nil
 }
 
-// IsPotentialVoter reports whether a server of a type counts among those that vote.
+// IsPotentialVoter reports whether a server of a type counts among the voters.
 func (promoter) IsPotentialVoter(t library.NodeType) bool { return t == library.NodeVoter }
 
 // FilterFailedServerRemovals keeps the servers that the gossip takes for failed. The members loop removes
-// those that have left or that the gossip does not know. While it has not yet removed one that votes, no
+// servers that have left or that the gossip does not know. While it has not yet removed one that votes, no
 // other voter is removed, so that together they are no majority.
 func (promoter) FilterFailedServerRemovals(
 	_ *library.Config,

@@ -14,7 +14,7 @@ import (
 )
 
 // The parts of the name of an archive: berth-20261127T130000Z.snap, and .age behind it if it is encrypted.
-// The order of the names is that of their times.
+// The order of the names follows their times.
 const (
 	timeInName = "20060102T150405Z"
 	unfinished = ".part"

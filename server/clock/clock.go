@@ -35,7 +35,7 @@ func Wall(now func() time.Time) *Cluster {
 	return &Cluster{wall: now, row: func() *cluster.ClusterTime { return nil }}
 }
 
-// Now returns the cluster time: that of the wall before the first row.
+// Now returns the cluster time: the wall's before the first row.
 func (c *Cluster) Now() time.Time {
 	row, passed := c.Look()
 	switch {

@@ -122,7 +122,7 @@ func (d Deps) garbage() garbage.Loop {
 	}
 }
 
-// snapshotSchedules takes snapshots by their schedules, and deletes those that are no longer kept.
+// snapshotSchedules takes snapshots by their schedules, and deletes snapshots that are no longer kept.
 func (d Deps) snapshotSchedules() workqueue.Runner {
 	return volumes.NewScheduleLoop(volumes.ScheduleDeps{
 		Store:    d.Store,

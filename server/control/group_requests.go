@@ -11,7 +11,7 @@ import (
 	"berth/structs/validate/report"
 )
 
-// groupControllers returns the nodes whose controllers may serve a group: those that reach all of its
+// groupControllers returns the nodes whose controllers may serve a group, because they reach all of its
 // volumes.
 func groupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []string) {
 	for i, m := range snapshot.Members(tx, g) {

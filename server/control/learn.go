@@ -19,7 +19,7 @@ func rejectedByPlugin(err error) bool {
 
 // learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
 // rejects the request, it made no volume of it before, because it would answer with that volume (CSI spec,
-// CreateVolume): then the outcome is that of a deletion. Other errors prove nothing: secrets or the source of
+// CreateVolume): then the outcome is as of a deletion. Other errors prove nothing: secrets or the source of
 // the volume may have changed meanwhile. ALREADY_EXISTS tells that the plugin has a volume of the name.
 // Nobody else uses a name that berth has made, and an earlier call may have made the volume under any name.
 // Then the call is repeated, because the row alone names the volume.

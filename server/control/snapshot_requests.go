@@ -11,7 +11,8 @@ import (
 	"berth/structs/validate/report"
 )
 
-// snapshotControllers returns the nodes whose controllers may serve a snapshot: those that reach its volume.
+// snapshotControllers returns the nodes whose controllers may serve a snapshot, because they reach its
+// volume.
 func snapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
 	var want *structs.CSITopologyRequest
 	if len(s.Topologies) > 0 {
@@ -21,7 +22,7 @@ func snapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
 }
 
 // secretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
-// without encryption are not copied, so they are those of the volume as long as it exists.
+// without encryption are not copied, so they are the volume's as long as it exists.
 func secretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolume {
 	h := &structs.CSIVolume{
 		Namespace:     s.Namespace,

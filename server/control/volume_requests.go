@@ -58,7 +58,7 @@ func createRequest(v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	}
 }
 
-// modifyRequest returns the request to apply the mutable parameters that differ from those of the plugin (CSI
+// modifyRequest returns the request to apply the mutable parameters that differ from the plugin's (CSI
 // spec, ControllerModifyVolume).
 func modifyRequest(v *structs.CSIVolume) *nodecalls.ClientCSIModifyRequest {
 	return &nodecalls.ClientCSIModifyRequest{

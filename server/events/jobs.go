@@ -42,7 +42,7 @@ func version(c change[structs.Job]) []Made {
 func job(c change[structs.Job]) []Made {
 	j := c.row()
 	if tagTypes[c.command] != "" {
-		return nil // that of the version tells it
+		return nil // the version's event tells it
 	}
 	kind := c.typeOf("JobDeregistered", byOthers, "JobRegistered")
 	if c.isGone() && c.command == fsm.Reap.Name {

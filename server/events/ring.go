@@ -46,8 +46,8 @@ type Ring struct {
 	newest  uint64   // index of the last entry applied
 	// floor is the index after which no entry is missing.
 	floor uint64
-	// restored: the state was replaced after the newest entry. The index of the snapshot is not known, but it
-	// is below that of the next entry.
+	// restored: the state was replaced after the newest entry. The index of the snapshot is not known, but it is
+	// below the next entry's.
 	restored bool
 	news     chan struct{} // closed by the next change of newest or floor; nil: nobody waits
 	waiting  int           // readers that wait for news, or let more come
@@ -223,7 +223,7 @@ func widened(g *event.Gap, from, to uint64) *event.Gap {
 	return &event.Gap{From: g.From, To: to}
 }
 
-// grow adds the bytes of payloads to those of an entry, if the ring still has it.
+// grow adds the bytes of payloads to an entry's, if the ring still has it.
 func (r *Ring) grow(e *entry, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -91,7 +91,7 @@ func (c change[R]) isGone() bool { return c.now == nil }
 
 func (c change[R]) isEdit() bool { return c.before != nil && c.now != nil }
 
-// typeOf returns the type of an event: that of a deleted row, that of the command if it has one, or another.
+// typeOf returns the type of an event: the type of a deleted row, the command's if it has one, or another.
 func (c change[R]) typeOf(gone string, byCommand map[string]string, other string) string {
 	kind, ok := byCommand[c.command]
 	switch {

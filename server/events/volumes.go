@@ -12,7 +12,7 @@ import (
 
 // The first filter key of an event about a volume is the ID of the volume: rights name it.
 
-// volume has the event of a volume, and that of its operation in flight.
+// volume has the events of a volume and of its operation in flight.
 func volume(c change[structs.CSIVolume]) []Made {
 	v := c.row()
 	e := event.Event{

@@ -24,7 +24,7 @@ const (
 	nodeID    = "node.unique.id" // in match alone: a node chooses its ID when it joins
 )
 
-// isPin reports whether a name is that of a pin.
+// isPin reports whether a name names a pin.
 func isPin(name string) bool {
 	pin, ok := strings.CutPrefix(name, pinPrefix)
 	return ok && cluster.IsFencePinName(pin)

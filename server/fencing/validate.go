@@ -16,7 +16,7 @@ import (
 // The bounds of a device.
 const (
 	maxName       = 64  // bytes of its name, and of the name of an option
-	maxOptions    = 64  // options, with those of secrets
+	maxOptions    = 64  // options, also of secrets
 	maxMatch      = 64  // names
 	maxStorage    = 256 // plugins; volumes likewise
 	minTimeout    = time.Second

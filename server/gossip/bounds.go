@@ -23,7 +23,7 @@ const (
 	maxStreams = 48
 	// maxHostStreams is the most of them from one address. Several servers may share an address.
 	maxHostStreams = 16
-	// maxKnown is the most addresses that are those of members. A cluster has fewer.
+	// maxKnown is the most addresses of members. A cluster has fewer.
 	maxKnown = 32
 	// maxStreamBytes is the most that a connection may send. A server sends less than 1 KiB for each member.
 	maxStreamBytes = 1 << 20
@@ -34,7 +34,7 @@ var errStreamTooLong = errors.New("the connection sends more than 1 MiB: it is n
 
 // boundedTransport bounds the connections that a transport accepts: it closes each one above the bounds at
 // once, before the library reads from it. The bound of all is for strangers. An address to which this server
-// has connected is that of a member, or was configured, and has the places of an address beside that: nobody
+// has connected belongs to a member, or was configured, and has the places of an address beside that: nobody
 // without the key can make the library connect.
 type boundedTransport struct {
 	memberlist.NodeAwareTransport

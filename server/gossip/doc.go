@@ -6,5 +6,5 @@
 //
 // The library writes the keyring file in place and does not wait for the disk. After a loss of power within
 // a change the file may be empty or cut off. The server does not start then, and its error says to copy the
-// file from another server. There is no copy from before the change: its keys may be those of nobody else.
+// file from another server. There is no copy from before the change: nobody else may have its keys.
 package gossip

@@ -166,8 +166,8 @@ func readKeys(path string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// PrimaryKey returns the key in base64 with which a server encrypts its gossip, "" if it has none. dir is
-// that of the server's files.
+// PrimaryKey returns the key in base64 with which a server encrypts its gossip, "" if it has none. dir has
+// the server's files.
 func PrimaryKey(dir string) (structs.Secret, error) {
 	keys, err := readKeys(filepath.Join(dir, KeyringFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// lastMember is the last type of the messages of the library about members, leave (0) and join (1). The
-// types behind it are those of events, of queries, of their answers, and of messages to forward. The type is
-// the first byte of a message.
+// lastMember is the last type of the messages of the library about members, leave (0) and join (1). The types
+// behind it are for events, queries, their answers, and of messages to forward. The type is the first byte of
+// a message.
 const lastMember = 1
 
 // Create starts a gossip. Its configuration has a transport, and Apply has set the keyring.

@@ -92,7 +92,7 @@ func (k *Keyrings) relays() uint8 {
 	return uint8(min(len(k.serf.Members())-1, math.MaxUint8))
 }
 
-// findSilent returns those of the servers that do not answer a request that asks nothing.
+// findSilent returns the servers that do not answer a request that asks nothing.
 func (k *Keyrings) findSilent(of []string) []string {
 	params := k.serf.DefaultQueryParams()
 	params.RequestAck = true

@@ -25,7 +25,7 @@ type Names struct {
 	fault  error
 }
 
-// WatchNames has a configuration of the gossip tell Names of each server. id is that of this one. A delegate
+// WatchNames has a configuration of the gossip tell Names of each server. id is this one's. A delegate
 // of the configuration is called after them.
 func WatchNames(sc *serf.Config, id string, idOf func(serf.Member) string, logger hclog.Logger) *Names {
 	n := &Names{

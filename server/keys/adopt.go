@@ -13,11 +13,11 @@ import (
 	"berth/structs/cluster"
 )
 
-// Adopt makes the root keys of a state aside, which is to replace that of the cluster, ones that the servers
-// open. It wraps those of another key-encryption key with that of the servers: from the given file, from the
-// previous key of this server, or because the cluster has the same root key. It deletes an active one that
-// no server would open and that encrypts nothing, so that new secrets get the root key of the cluster. It
-// changes only the state aside.
+// Adopt makes the root keys of a state aside, which is to replace the cluster's, ones that the servers open.
+// It wraps keys of another key-encryption key with the servers': from the given file, from the previous key
+// of this server, or because the cluster has the same root key. It deletes an active one that no server would
+// open and that encrypts nothing, so that new secrets get the root key of the cluster. It changes only the
+// state aside.
 //
 // The error is precondition, and names the missing key, if secrets would be closed after the restore.
 func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.RestoreKeys) error {
@@ -50,7 +50,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 		return nil
 	}
 
-	// The index stays that of the archive, because this is no entry of the log.
+	// The index stays the archive's, because this is no entry of the log.
 	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		for _, r := range a.requests {
 			if err := trust.RootKeyRewrap(tx, r); err != nil {

@@ -208,7 +208,7 @@ func (k *Keys) update(ctx context.Context) bool {
 
 	active, closed := k.openRows(ctx, rows)
 
-	// The last errors are those of calls that the end of the server has cut off.
+	// The last errors come from calls that the end of the server has cut off.
 	if ctx.Err() != nil {
 		return false
 	}
@@ -231,7 +231,7 @@ func (k *Keys) update(ctx context.Context) bool {
 }
 
 // openRows opens the root keys that are not open. It returns the ID of the active one, "" if that is closed,
-// and the reasons of those that stay closed.
+// and the reasons of keys that stay closed.
 func (k *Keys) openRows(
 	ctx context.Context, rows map[string]*cluster.RootKey,
 ) (active string, closed map[string]string) {

@@ -1,5 +1,5 @@
 // Package leases has the leader's memory of the nodes' heartbeats, and the bound of the leases. It also has
-// that of the locks of variables (VariableLocks), which holders renew in the same way.
+// the memory of the locks of variables (VariableLocks), which holders renew in the same way.
 //
 // The servers place the work of a node elsewhere when its lease and a grace have ended. So a leader must
 // never end a lease that the node still counts. Four rules hold that, also for a leader that was frozen
@@ -36,7 +36,7 @@ type Config struct {
 	MaxPerSecond float64
 	// Longest bounds the lease that an operator can order for a node. 0: none can be ordered.
 	Longest time.Duration
-	// BootID is that of the machine of this server, "" if it is not known.
+	// BootID is the ID of the boot of this server's machine, "" if it is not known.
 	BootID string
 }
 
@@ -108,7 +108,7 @@ func (l *Leases) known(nodeID string) *node {
 	return n
 }
 
-// Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
+// Admit returns an error if another agent than the request's has the lease or the volumes of a node.
 // See package agentproof. n has what the log says of the node.
 func (l *Leases) Admit(n agentproof.Node, given *structs.AgentProof) error {
 	if n.Row == nil {

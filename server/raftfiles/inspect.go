@@ -25,8 +25,8 @@ type Info struct {
 	Term      uint64 // in which the server was last
 	Log       LogInfo
 	Snapshots []SnapshotInfo // the newest first
-	// Servers are those of the newest configuration, which is of the index ConfigIndex: of an entry, or else
-	// of a snapshot. An entry may be one that the servers have not agreed on.
+	// Servers are the members in the newest configuration, which is of the index ConfigIndex: of an entry, or
+	// else of a snapshot. An entry may be one that the servers have not agreed on.
 	Servers     []Member
 	ConfigIndex uint64
 }
@@ -56,9 +56,9 @@ type Member struct {
 	Suffrage string
 }
 
-// Inspect reads the files of a server and changes none of them. dir is its data directory, or that of its
-// agent. each is called with each entry of the log, in their order, unless it is nil; its error ends the
-// reading. The files of a server that runs are a failed precondition.
+// Inspect reads the files of a server and changes none of them. dir is its data directory, or its agent's.
+// each is called with each entry of the log, in their order, unless it is nil; its error ends the reading.
+// The files of a server that runs are a failed precondition.
 func Inspect(dir string, each func(*raft.Log) error) (*Info, error) {
 	dataDir, err := findDataDir(dir)
 	if err != nil {

@@ -163,7 +163,7 @@ func (l *Log) DeleteRange(first, last uint64) error {
 		}
 
 		// raft-wal cannot go on if it lacks space from here on, and Raft cannot if the entries that replace
-		// the old ones do not fit. None replaces those of a whole log.
+		// the old ones do not fit. None replaces the entries of a whole log.
 		if first > start {
 			err = l.reserve(end)
 		} else {

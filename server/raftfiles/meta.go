@@ -321,7 +321,7 @@ func (m *metaStore) SetStable(key, value []byte) error {
 // termKey is the key of Raft's term.
 const termKey = "CurrentTerm"
 
-// stopWaiting makes changes that wait for space fail, and those that come later not wait.
+// stopWaiting makes changes that wait for space fail, and later ones not wait.
 func (m *metaStore) stopWaiting() {
 	m.stopped.Do(func() { close(m.ending) })
 }

@@ -141,7 +141,7 @@ func writeSum(dir string, meta []byte) error {
 }
 
 // readSnapshots reads and checks all snapshots, and calls visit with each one and its folder. It passes over
-// those that were never finished. It returns the index of the newest one, 0 without one.
+// unfinished ones. It returns the index of the newest one, 0 without one.
 func (o *opening) readSnapshots(visit func(dir string, meta *stateMeta) error) (newest uint64, err error) {
 	entries, err := os.ReadDir(o.snapDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

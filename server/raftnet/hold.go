@@ -32,7 +32,7 @@ func (t *Transport) Hold() {
 // Release ends Hold.
 func (t *Transport) Release() { t.hold.held.Store(false) }
 
-// pass passes the requests of other servers to Raft, without those of elections while this server is held.
+// pass passes the requests of other servers to Raft, without requests of elections while this server is held.
 func (t *Transport) pass() {
 	for {
 		select {

@@ -180,7 +180,7 @@ func (s *Signer) read() (*kept, error) {
 
 // Former is the present certificate of this server.
 type Former struct {
-	Names []string // beside those of its role
+	Names []string // beside its role's
 	End   time.Time
 }
 

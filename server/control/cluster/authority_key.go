@@ -17,8 +17,8 @@ import (
 	"berth/structs/cluster"
 )
 
-// longestPause is the longest time between two attempts to take the authority in, and quietAttempts are
-// those that fail at each first start of a cluster, before there is a root key.
+// longestPause is the longest time between two attempts to take the authority in, and quietAttempts is how
+// many fail at each first start of a cluster, before there is a root key.
 const (
 	longestPause  = 5 * time.Second
 	quietAttempts = 3

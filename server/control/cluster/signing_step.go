@@ -9,7 +9,7 @@ import (
 	"berth/structs/access"
 )
 
-// algorithms are those of which the cluster has a key at any time.
+// algorithms are the algorithms of which the cluster has a key at any time.
 var algorithms = []string{access.KeyEdDSA, access.KeyRS256}
 
 // keptRetired bounds the retired keys of an algorithm that are kept for tasks that run for long.
@@ -25,7 +25,7 @@ type signingStep struct {
 // signingRules decide when a step is due.
 type signingRules struct {
 	now         time.Time
-	clock       *clock.Cluster // that of now
+	clock       *clock.Cluster // the clock of now
 	rotateAfter time.Duration
 	// rootIndex is the index at which the active root key was made. A signing key from before it is replaced.
 	rootIndex uint64

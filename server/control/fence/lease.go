@@ -62,7 +62,7 @@ func (l *LeaseLoop) Step(ctx context.Context) {
 	}
 }
 
-// seeLosses returns the losses of now. known has those of the last look.
+// seeLosses returns the losses of now. known has the losses of the last look.
 func seeLosses(tx *state.ReadTx, known map[string]loss, now time.Time) map[string]loss {
 	losses := map[string]loss{}
 	for n := range state.LostNodes(tx) {

@@ -65,7 +65,7 @@ func (l *Loop) work(ctx context.Context) {
 	}
 }
 
-// Step does the next thing for one node, those of operators first. It reports whether there was any. It
+// Step does the next thing for one node, operators' orders first. It reports whether there was any. It
 // waits for the agent that it runs.
 func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
@@ -103,7 +103,7 @@ func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 }
 
 // endLeft ends a run of a node that an earlier leader has left. It reports whether there is one. The runs of
-// this leader are those of busy nodes.
+// this leader are for busy nodes.
 func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err error) {
 	if !l.busy.take(nodeID) {
 		return false, nil

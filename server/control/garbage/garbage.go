@@ -135,7 +135,7 @@ func (c Collection) addEndedAllocs(g *garbage) {
 	}
 }
 
-// addEndedEvals comes after the allocations: those of an evaluation go before it.
+// addEndedEvals comes after the allocations: an evaluation's go before it.
 func (c Collection) addEndedEvals(g *garbage) {
 	// An evaluation may be younger than the threshold, and needs its allocations no more: it goes with them.
 	for _, id := range g.placed {

@@ -33,9 +33,9 @@ const (
 // begins anew: it records a difference after two lists.
 //
 // It compares the rows of volumes and attachments with the lists of CSI plugins. It records the
-// differences that two complete lists in a row have, and repairs those of attachments where the settings of
-// the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never detached: a
-// list is no consistent view (CSI spec, ListVolumes).
+// differences that two complete lists in a row have, and repairs differences of attachments where the
+// settings of the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never
+// detached: a list is no consistent view (CSI spec, ListVolumes).
 type DriftLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer

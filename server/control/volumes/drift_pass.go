@@ -16,7 +16,7 @@ import (
 	"berth/structs/validate/report"
 )
 
-// The budget of a list, beside that of its pages.
+// The budget of a list, beside its pages'.
 const (
 	// driftCallTime bounds a call, unless the settings of the plugin have a timeout.
 	driftCallTime = 30 * time.Second

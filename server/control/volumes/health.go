@@ -43,8 +43,7 @@ const (
 // HealthLoop reads the health while this server leads. It remembers the lists of each plugin. Another leader
 // has the rows, and counts the lists anew.
 //
-// It reads the health of volumes from the controllers of CSI plugins, and records those that
-// are not healthy.
+// It reads the health of volumes from the controllers of CSI plugins, and records unhealthy ones.
 //
 // Its rules (CSI spec, ControllerListVolumeHealth and ControllerGetVolumeHealth):
 //

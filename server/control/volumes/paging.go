@@ -26,7 +26,7 @@ const (
 )
 
 // placesOf returns the reachable parts of the storage of a plugin, each with the nodes of its controllers:
-// those of one topology know the same volumes. It reports whether another part is not reachable.
+// controllers of one topology know the same volumes. It reports whether another part is not reachable.
 func placesOf(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
 	nodes := map[string][]string{}
 	healthy, others := nodeconn.AllControllers(tx, pluginID)

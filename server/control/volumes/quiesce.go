@@ -18,7 +18,7 @@ import (
 	"berth/structs/storage"
 )
 
-// slack is the time of a call beside that of the command.
+// slack is the time of a call beside the command's.
 const slack = 10 * time.Second
 
 // Quiescer calls the nodes.

@@ -48,8 +48,8 @@ type ScheduleDeps struct {
 
 // NewScheduleLoop returns the loop of the schedules.
 //
-// It takes the snapshots of schedules at their times, and deletes those that are no longer to
-// be kept. It only changes rows: the calls of the plugins are those of the controllers, as for each snapshot.
+// It takes the snapshots of schedules at their times, and deletes snapshots that are no longer to be kept. It
+// only changes rows: the controllers call the plugins, as for each snapshot.
 //
 // The row of a schedule is the only memory. The log entry of a time moves the row and records the snapshot,
 // so each time has at most one, whoever leads. Of the times that pass without a leader the latest is taken.

@@ -47,7 +47,7 @@ func (l *Loads) Read(ctx context.Context) (map[string]Load, error) {
 // answerTime is how long Of waits for the runner.
 const answerTime = time.Second
 
-// Of returns the load of a group. Without a runner at work it is that of a group without steps.
+// Of returns the load of a group. Without a runner at work it is as of a group without steps.
 func (l *Loads) Of(group string) (inWork, waiting int, since time.Time) {
 	if !l.runs.Load() {
 		return 0, 0, time.Time{}

@@ -235,7 +235,7 @@ func (q *queue) numberArrival(e *entry) {
 	e.arrived = q.arrived
 }
 
-// makeReady puts the entry behind those of its serial that are ready.
+// makeReady puts the entry behind the ready ones of its serial.
 func (q *queue) makeReady(e *entry) {
 	q.numberArrival(e)
 	q.enqueue(e)
@@ -334,7 +334,7 @@ func (g *group) first() *entry {
 }
 
 // firstFree returns the next entry of the group that can begin, nil if there is none. most is the number of
-// its steps that may be in work. firstFree holds the entries before it: those of which another serial is
+// its steps that may be in work. firstFree holds the entries before it: entries of which another serial is
 // busy, and the long ones while long steps have half of the places.
 func (q *queue) firstFree(g *group, most int) *entry {
 	for {

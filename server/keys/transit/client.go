@@ -57,7 +57,7 @@ func (c *Client) Wrap(ctx context.Context, _ string, key []byte) ([]byte, error)
 	return []byte(answer.Ciphertext), nil
 }
 
-// Unwrap decrypts the result of Wrap, also that of an older version of the key.
+// Unwrap decrypts the result of Wrap, also with an older version of the key.
 func (c *Client) Unwrap(ctx context.Context, _ string, wrapped []byte) ([]byte, error) {
 	answer, err := c.call(ctx, "decrypt", exchange{Ciphertext: string(wrapped)})
 	if err == nil && len(answer.Plaintext) == 0 {
@@ -165,7 +165,7 @@ func (c *Client) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}
 
-	// The authorities of the file replace those of the system: no other may vouch for the engine.
+	// The authorities of the file replace the system's: no other may vouch for the engine.
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("ca_file: %s has no certificate in PEM", c.CAFile)

@@ -28,8 +28,8 @@ type Settings struct {
 	Namespace string `hcl:"namespace"`  // of the engine, "" for none
 	// TokenFile has the token. It is read for each call, so an agent of Vault may renew it.
 	TokenFile string `hcl:"token_file"`
-	// CAFile has the authorities of the address in PEM, "" for those of the system. ServerName is the name in
-	// its certificate, "" for that of the address.
+	// CAFile has the authorities of the address in PEM, "" for the system's. ServerName is the name in
+	// its certificate, "" for the address's.
 	CAFile     string `hcl:"ca_file"`
 	ServerName string `hcl:"tls_server_name"`
 }

@@ -183,7 +183,7 @@ func (s *Server) encrypt(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	// The version is in the text, as in that of the engine, which decrypts by it.
+	// The version is in the text, as in the engine's, which decrypts by it.
 	ciphertext := fmt.Sprintf("vault:v%d:c%d", s.Version, len(s.plain))
 	s.plain[ciphertext] = body.Plaintext
 	reply(w, "ciphertext", ciphertext)
