@@ -162,7 +162,7 @@ func isCounted(tx Reader, a *structs.Allocation) bool {
 }
 
 // IsDeployed reports whether an active deployment needs the row of an ended allocation: the scheduler reads
-// all but those that it has replaced. A canary stays, because the deployment lists it.
+// all but the ones it has replaced. A canary stays, because the deployment lists it.
 func IsDeployed(tx Reader, a *structs.Allocation) bool {
 	replaced := a.NextAllocation != "" && !a.DeploymentStatus.IsCanary()
 	return isCounted(tx, a) && !replaced
@@ -354,7 +354,7 @@ func wayBack(tx *WriteTx, j *structs.Job) (target *structs.Job, note string) {
 		return nil, structs.DeploymentStableIsRejected
 	}
 
-	// The volumes that exist stay as they are. The entry of a plan makes those that are missing.
+	// The volumes that exist stay as they are. The entry of a plan makes missing ones.
 	err := csi.CheckJobVolumesReturn(tx, target)
 	if err != nil {
 		return nil, structs.DeploymentStableHasNoVolumes + structs.Cut(err.Error(), structs.MaxReason)

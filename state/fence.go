@@ -120,7 +120,7 @@ func FenceBegin(tx *WriteTx, p *cluster.FenceBeginRequest) error {
 }
 
 // mayBegin returns an error if the state has changed since the leader decided on a run for a lost node, or if
-// nothing requires it. order is that of an operator, nil if there is none.
+// nothing requires it. order is an operator's, nil if there is none.
 func mayBegin(
 	tx Reader, n *structs.Node, order *cluster.FenceOrder, p *cluster.FenceBeginRequest,
 ) error {
@@ -188,7 +188,7 @@ func FenceEnd(tx *WriteTx, p *cluster.FenceEndRequest) error {
 	return nil
 }
 
-// endRun stores a run that has ended, and deletes the oldest of those that are too many.
+// endRun stores a run that has ended, and deletes the oldest if there are too many.
 func endRun(tx *WriteTx, run *cluster.FenceRun) {
 	schema.FenceRuns.Put(tx, run)
 	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *cluster.FenceRun) bool {
@@ -344,7 +344,7 @@ func deleteFences(tx *WriteTx, node string) {
 	dropFenceOrder(tx, node)
 }
 
-// LostNodes yields the nodes that are down, also those that have not reported their volumes since a restore.
+// LostNodes yields the nodes that are down, also nodes that have not reported their volumes since a restore.
 func LostNodes(tx Reader) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
 		for n := range schema.NodesByDown.Scan(tx) {

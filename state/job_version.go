@@ -60,7 +60,7 @@ func change(tx *mvcc.WriteTx, version *structs.Job, edit func(*structs.Job)) {
 	}
 }
 
-// keepTagged adds the tagged versions of a job to those that stay.
+// keepTagged adds the tagged versions of a job to the versions that stay.
 func keepTagged(tx mvcc.Reader, job *structs.Job, stays map[uint64]bool) {
 	for v := range VersionsOf(tx, job) {
 		if v.VersionTag != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // planApply carries out a plan. It checks that the placements fit their nodes, since the scheduler has made
-// the plan on an older state, and writes the rows of those that do.
+// the plan on an older state, and writes the rows of fitting ones.
 type planApply struct {
 	Reader
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Reap deletes rows that are no longer used. The request was made with an older state, so Reap checks each
-// row again. It keeps the used ones, and those that have changed since: their ages count anew.
+// row again. It keeps rows that are used, or have changed since: their ages count anew.
 func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
 		a := Alloc(tx, id)
@@ -45,14 +45,14 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 }
 
 // changedSince reports whether a row with an index has changed since the request was made. A request without
-// an index is that of an older version.
+// an index comes from an older version.
 func changedSince(p *structs.ReapRequest, index uint64) bool {
 	return p.Index != 0 && index > p.Index
 }
 
 // reapableAlloc reports whether nothing needs the row of an allocation. A claim does until the node has
-// released the volume (csi.CheckClaims), and an active deployment does of those that it counts: all of them
-// for an older version.
+// released the volume (csi.CheckClaims), and an active deployment does of allocations that it counts: all of
+// them for an older version.
 func reapableAlloc(tx Reader, a *structs.Allocation, p *structs.ReapRequest) bool {
 	deployed := IsDeployed(tx, a) || p.Index == 0 && isCounted(tx, a)
 	return a.ClientTerminal() && !deployed && !schema.ClaimsByNode.Has(tx, a.NodeID, a.ID)

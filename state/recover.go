@@ -108,7 +108,7 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 }
 
 // keepLeaseBound keeps the longer bound of leases, and the longer lease of each node: the leaders of the
-// replaced state have granted those that the nodes count now.
+// replaced state have granted the leases that the nodes count now.
 func keepLeaseBound(tx *WriteTx, before Reader) {
 	longest := lease.Bound(before)
 	if longest > lease.Bound(tx) {

@@ -30,7 +30,7 @@ func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
 	return schema.ACLTokensBySecret.First(tx, string(access.HashSecret(secret)))
 }
 
-// Tokens yields the tokens by accessor, also those that have ended.
+// Tokens yields the tokens by accessor, also ended ones.
 func Tokens(tx mvcc.Reader) iter.Seq[*access.Token] { return schema.ACLTokens.Scan(tx) }
 
 // FirstTokenEnd returns the time at which the next token, one-time token, mark of a login or row of a deleted
@@ -232,7 +232,7 @@ func keepAccess(tx *mvcc.WriteTx, before mvcc.Reader) {
 }
 
 // TokensExpire deletes tokens, one-time tokens, marks of logins and rows of deleted tokens that have ended,
-// up to a bound of each. The next entry deletes those that are left.
+// up to a bound of each. The next entry deletes the rest.
 func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 	expireRows(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
 		func(t *access.Token) bool { return t.Expired(p.Now) })
@@ -260,7 +260,7 @@ func expireRows[R mvcc.Record](tx *mvcc.WriteTx, t *mvcc.Table[R], byEnd iter.Se
 	}
 }
 
-// PoliciesOf returns the policies of a token with those of its roles, each once, by name. It skips policies
+// PoliciesOf returns the policies of a token and of its roles, each once, by name. It skips policies
 // and roles that were deleted, and links that are null in a restored archive.
 func PoliciesOf(tx mvcc.Reader, t *access.Token) []*access.Policy {
 	names := slices.Clone(t.Policies)

@@ -29,8 +29,8 @@ func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*access.Vari
 // LockedVariables yields the variables with a lock, also while its delay runs.
 func LockedVariables(tx Reader) iter.Seq[*access.Variable] { return schema.LockedVariables.Scan(tx) }
 
-// noConflict returns a conflict if a write expects another variable than the present one, or is not that of
-// the holder of the lock. now may be nil.
+// noConflict returns a conflict if a write expects another variable than the present one, or does not come
+// from the holder of the lock. now may be nil.
 func noConflict(now *access.Variable, p *access.VariableChange) error {
 	var index uint64
 	if now != nil {

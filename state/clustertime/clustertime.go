@@ -143,9 +143,9 @@ func Accept(old *cluster.ClusterTime, r Reading) cluster.ClusterTime {
 	return row
 }
 
-// Differing returns the servers whose wall clocks differ from a cluster time. ahead is by how much that of
-// the leader is ahead of it. A server that is among those of before stays until its clock is well within the
-// tolerance, and while it does not tell it.
+// Differing returns the servers whose wall clocks differ from a cluster time. ahead is by how much the
+// leader's is ahead of it. A server that differed before stays until its clock is well within the tolerance,
+// and while it does not tell it.
 func Differing(
 	before []cluster.WrongClock,
 	clocks []*cluster.ServerClock,
@@ -168,8 +168,8 @@ func Differing(
 	return wrong
 }
 
-// begin returns the first cluster time. It is that of the wall in a new cluster, or if most servers agree
-// with it. Otherwise it is that of the newest row: the wall clock of this leader may be wrong.
+// begin returns the first cluster time. It is the wall's in a new cluster, or if most servers agree with it.
+// Otherwise it is the newest row's: the wall clock of this leader may be wrong.
 func begin(r Reading) int64 {
 	if r.Newest == 0 || r.Agreed {
 		return r.Wall
@@ -322,7 +322,7 @@ func Newest(tx mvcc.Reader, wall int64) (newest int64) {
 	return newest
 }
 
-// Put stores the row of an entry. An entry that does not follow the stored row is that of a former leader: it
+// Put stores the row of an entry. An entry that does not follow the stored row comes from a former leader: it
 // changes nothing.
 func Put(tx *mvcc.WriteTx, p *cluster.ClusterTimeRequest) error {
 	nameless := func(w cluster.WrongClock) bool { return w.ServerID == "" || w.Server == "" }

@@ -60,7 +60,7 @@ func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 	a = a.Copy()
 	a.State = structs.AttachmentDetaching
 
-	// The error is that of the attach. The first detach is due now.
+	// The error is the attach's. The first detach is due now.
 	a.LastError = nil
 	a.ModifyTime = now
 	schema.Attachments.Put(tx, a)

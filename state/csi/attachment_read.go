@@ -72,7 +72,7 @@ func InUse(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 func ExternalNode(tx mvcc.Reader, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 
-	// The IDs of nodes are those of one driver: another one may mean another node by the same ID.
+	// The IDs of nodes belong to one driver: another one may mean another node by the same ID.
 	if half == nil || half.OtherDriver {
 		return ""
 	}

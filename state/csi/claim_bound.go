@@ -6,7 +6,7 @@ import (
 	"berth/structs"
 )
 
-// Bound claims of a volume, those of the mode single-node-multi-writer, may be granted at once, but only on
+// Bound claims of a volume, with the mode single-node-multi-writer, may be granted at once, but only on
 // one node. Two of them on different nodes exclude each other, whatever their classes are. Claims of other
 // modes conflict with them by their classes.
 

@@ -279,7 +279,7 @@ func someHolders(
 		heldQueues.put(l, known)
 	}
 
-	// The cache has names alone: the claims are those of the caller's snapshot.
+	// The cache has names alone: the claims come from the caller's snapshot.
 	for _, alloc := range known[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
 			some = append(some, c)

@@ -77,7 +77,7 @@ func SourceTopologies(tx mvcc.Reader, v *structs.CSIVolume) []*structs.CSITopolo
 	return row.Topologies
 }
 
-// LimitToSource limits the topologies that a copy requests to those of its source. The scheduler and the
+// LimitToSource limits the topologies that a copy requests to its source's. The scheduler and the
 // plugin then use only those. The error is invalid if no topology is left. old is the row before, nil for
 // none.
 func LimitToSource(tx mvcc.Reader, v, old *structs.CSIVolume) error {

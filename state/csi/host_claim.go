@@ -116,7 +116,7 @@ func hostClaimUseRejection(
 	return ""
 }
 
-// TakeHostClaims gives a new allocation the claims of its uses, and makes those that do not exist.
+// TakeHostClaims gives a new allocation the claims of its uses, and makes missing ones.
 func TakeHostClaims(tx *mvcc.WriteTx, a *structs.Allocation) {
 	for _, u := range a.CSIVolumes {
 		if u.Claim == "" {

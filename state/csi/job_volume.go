@@ -20,7 +20,7 @@ func ownVolumesOfJob(tx mvcc.Reader, ns, jobID string) iter.Seq[*structs.CSIVolu
 	return schema.Filter(VolumesOfJob(tx, ns, jobID), func(v *structs.CSIVolume) bool { return v.AllocID == "" })
 }
 
-// VolumesOfJob yields the volumes that a job has asked for, also those of its allocations.
+// VolumesOfJob yields the volumes that a job has asked for, also for its allocations.
 func VolumesOfJob(tx mvcc.Reader, ns, jobID string) iter.Seq[*structs.CSIVolume] {
 	return schema.VolumesByJob.Scan(tx, ns, jobID)
 }
@@ -73,7 +73,7 @@ func jobRequestsOf(j *structs.Job) map[string]jobRequest {
 }
 
 // jobRequestOf returns the request for a volume of the job, without a VolumeRequest if the job does not ask
-// for it any more, or asks for one of each allocation now. index is that of the ID, -1 for none.
+// for it any more, or asks for one of each allocation now. index is the ID's, -1 for none.
 func jobRequestOf(requests map[string]jobRequest, v *structs.CSIVolume) (r jobRequest, index int) {
 	// A Source has no brackets.
 	source, text, _ := strings.Cut(strings.TrimSuffix(v.ID, "]"), "[")
@@ -89,13 +89,13 @@ func jobRequestOf(requests map[string]jobRequest, v *structs.CSIVolume) (r jobRe
 }
 
 // CheckJobVolumes returns an error if a job cannot have the volumes that it asks for: a class does not exist,
-// a volume belongs to another job or has another class, or a size is smaller than that of a volume.
+// a volume belongs to another job or has another class, or a size is smaller than a volume's.
 func CheckJobVolumes(tx mvcc.Reader, j *structs.Job) error {
 	return checkJobVolumesAgainst(tx, j, schema.Jobs.Get(tx, j.Namespace, j.ID))
 }
 
-// CheckJobVolumesReturn is CheckJobVolumes for a version to which the job goes back by itself. A size below
-// that of a volume is no fault then: the volume keeps its size, as one that has grown by itself.
+// CheckJobVolumesReturn is CheckJobVolumes for a version to which the job goes back by itself. A size below a
+// volume's is no fault then: the volume keeps its size, as one that has grown by itself.
 func CheckJobVolumesReturn(tx mvcc.Reader, j *structs.Job) error {
 	return checkJobVolumesAgainst(tx, j, j)
 }
@@ -232,7 +232,7 @@ func adoptJobVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, r *structs.VolumeReq
 }
 
 // GrowJobVolume expands a volume that was created while its job began to ask for a larger one. An error of
-// the quota is that of the volume, which stays as it is: its creation is a fact.
+// the quota becomes the volume's, which stays as it is: its creation is a fact.
 func GrowJobVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	r, _ := jobRequestOf(jobRequestsOf(schema.Jobs.Get(tx, v.Namespace, v.JobID)), v)
 	if r.VolumeRequest == nil {

@@ -62,7 +62,7 @@ func FindJobVolume(
 
 func checkJobOwner(v *structs.CSIVolume, j *structs.Job, r JobVolume) error {
 	switch {
-	// An ID has the first letters of that of its allocation. The next plan has an allocation with other ones.
+	// An ID has the first letters of its allocation's. The next plan has an allocation with other ones.
 	case r.Lifecycle == structs.LifecycleAlloc && v.AllocID != r.AllocID:
 		return structs.Conflictf("volume %q exists, and is not of allocation %s", v.ID, r.AllocID)
 	case v.JobID == "":

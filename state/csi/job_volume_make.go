@@ -80,7 +80,8 @@ func askedByAlloc(j *structs.Job, a *structs.Allocation) (asked []*structs.Volum
 }
 
 // makeImmediate creates the volumes of a request whose class has binding = "immediate". The plugin chooses
-// their places, within those that the class allows. A volume of one allocation is made with the allocation.
+// their places, within the places that the class allows. A volume of one allocation is made with the
+// allocation.
 func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r jobRequest, now int64) error {
 	c := Class(tx, r.Class)
 	if j.StartsOthers() || c == nil || c.Binding != storage.BindImmediate ||

@@ -54,7 +54,7 @@ func LacksController(tx mvcc.Reader, plugin string) bool {
 		!HealthyInstance(tx, plugin, structs.CSIKindController)
 }
 
-// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
+// AllocsByPlugin yields the allocations that run a plugin, ended ones first.
 func AllocsByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.Allocation] {
 	return schema.AllocsByPlugin.Scan(tx, plugin)
 }

@@ -25,7 +25,7 @@ func SnapshotByExternal(tx mvcc.Reader, plugin, external string) *storage.Volume
 	return schema.SnapshotsByPlugin.First(tx, plugin, external)
 }
 
-// SnapshotsOf yields the snapshots of a volume ID by name, also those of earlier volumes with it.
+// SnapshotsOf yields the snapshots of a volume ID by name, also snapshots of earlier volumes with it.
 func SnapshotsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*storage.VolumeSnapshot] {
 	return schema.SnapshotsByVolume.Scan(tx, ns, volume)
 }
@@ -116,7 +116,7 @@ func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	// A creation that is repeated has the first snapshot, also if another one has its name now.
 	if old != nil && old.State == structs.VolumeCreating && v.Snapshot == old.Snapshot {
 		v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
-		if v.RequestedTopologies == nil { // those of the row stay
+		if v.RequestedTopologies == nil { // the row's stay
 			return nil
 		}
 		return limitToSnapshot(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))

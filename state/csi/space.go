@@ -24,7 +24,7 @@ func ExhaustionsOfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*storag
 	return schema.Exhausted.Scan(tx, pluginID, class)
 }
 
-// VolumeSpace records answers of plugins to GetCapacity. It ignores those of a class that is gone, or has
+// VolumeSpace records answers of plugins to GetCapacity. It ignores answers for a class that is gone, or has
 // another plugin by now.
 func VolumeSpace(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
 	if len(p.Answers) > storage.MaxSpaceAnswers {

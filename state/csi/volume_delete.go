@@ -148,10 +148,9 @@ func beginDeletion(v *structs.CSIVolume, now int64) {
 	v.ModifyTime = now
 }
 
-// useDeletionSecrets makes the secrets of a deletion those of the volume, and keeps the volume's own.
+// useDeletionSecrets gives the volume the secrets of a deletion, and keeps the volume's own.
 func useDeletionSecrets(v *structs.CSIVolume, p *structs.CSIVolumeDeleteRequest) {
-	// A repeated deletion may bring other secrets, and the volume's own are still those of before the
-	// first one.
+	// A repeated deletion may bring other secrets, and the volume's own are still from before the first one.
 	if v.Deletion == nil {
 		v.Deletion = &structs.CSIDeletion{
 			Secrets:       v.Secrets,

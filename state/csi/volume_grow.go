@@ -45,7 +45,7 @@ func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
 	return nil
 }
 
-// grewItself reports whether the requested size of a volume is that of a growth by itself, also if its plugin
+// grewItself reports whether a growth by itself requested the size of a volume, also if its plugin
 // has rejected a later one.
 func grewItself(v *structs.CSIVolume) bool {
 	g := v.Grown

@@ -10,9 +10,9 @@ import (
 )
 
 // recordModification stores the parameters that the plugin has applied. If it has rejected them for good, the
-// row keeps those that are applied, so that others can be requested.
+// row keeps the applied ones, so that others can be requested.
 func recordModification(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
-	// A failure of a call with other parameters says nothing about those that are wanted now.
+	// A failure of a call with other parameters says nothing about the ones wanted now.
 	outdated := p.Err != nil && p.Parameters != nil && !maps.Equal(p.Parameters, storage.PendingParameters(v))
 	switch {
 	case !v.Modifies():

@@ -97,7 +97,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	giveUp(tx, v, p.Now)
 }
 
-// isOutdated reports whether an outcome is that of a call with other sizes than the volume has to have now. A
+// isOutdated reports whether an outcome is of a call with other sizes than the volume has to have now. A
 // failure of that call says nothing about the present request.
 func isOutdated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) bool {
 	return p.Asked != nil && *p.Asked != v.Asked()

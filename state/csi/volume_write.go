@@ -103,7 +103,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	return nil
 }
 
-// mergeStored completes the row of a request with that of the stored volume, which is nil for a new one.
+// mergeStored completes the row of a request with the stored volume's, which is nil for a new one.
 func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	// A request cannot set the fields of outcomes. Those of a stored volume are merged below.
 	v.ModifyTime = now
@@ -124,7 +124,8 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
-		// The plugin has confirmed those of a volume that exists there (CSI spec, ValidateVolumeCapabilities).
+		// The plugin has confirmed the parameters of a volume that exists there (CSI spec,
+		// ValidateVolumeCapabilities).
 		if v.State == structs.VolumeReady {
 			v.AppliedParameters = v.MutableParameters
 		}

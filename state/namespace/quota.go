@@ -126,8 +126,8 @@ func QuotaFell(tx *mvcc.WriteTx, namespace string) {
 	}
 }
 
-// followQuota unblocks the evaluations for which a change of the quota of a namespace matters: those that
-// wait for the former quota, in this namespace and in others. before or now may be nil.
+// followQuota unblocks the evaluations for which a change of the quota of a namespace matters: they wait for
+// the former quota, in this namespace and in others. before or now may be nil.
 func followQuota(tx *mvcc.WriteTx, before, now *cluster.Namespace) {
 	if before == nil || before.Quota == "" || now != nil && now.Quota == before.Quota {
 		return
@@ -176,7 +176,7 @@ func CheckQuotaUses(c *schema.Report) {
 	schema.CheckCounts(c, "use of namespace", counted, kept)
 }
 
-// CheckQuotas checks that each quota is valid, and that those that namespaces name exist.
+// CheckQuotas checks that each quota is valid, and that the quotas of namespaces exist.
 func CheckQuotas(c *schema.Report) {
 	for s := range schema.Quotas.Scan(c) {
 		err := s.Validate()

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// The parts of keys by which indexes keep allocations apart: those that run or start, those that are to end
-// and whose node has not reported the end, and the others.
+// The parts of keys by which indexes keep allocations apart: allocations that run or start, ones that are to
+// end and whose node has not reported the end, and the others.
 const (
 	LiveRow   = "live"
 	endingRow = "ending"
@@ -23,8 +23,8 @@ func liveOrDone(done bool) string {
 	return LiveRow
 }
 
-// The parts of keys by which indexes keep evaluations apart: those to process, those that wait for a time,
-// and those that have ended.
+// The parts of keys by which indexes keep evaluations apart: evaluations to process, waiting for a time, and
+// ended.
 const (
 	OpenEval  = "open"
 	LaterEval = "later"

@@ -9,7 +9,7 @@ import (
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
-// tables_csi.go, those of jobs in tables_jobs.go, those of the servers in tables_servers.go. A comment says
+// tables_csi.go, of jobs in tables_jobs.go, and of the servers in tables_servers.go. A comment says
 // which rows a sparse index has, and why its keys have their order.
 
 var (

@@ -22,7 +22,7 @@ var RootKeys = mvcc.NewTable("root_keys", func(k *cluster.RootKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)
 })
 
-// authorities has the authorities of the cluster by ID, also those that are no longer trusted.
+// authorities has the authorities of the cluster by ID, also authorities that are no longer trusted.
 var Authorities = mvcc.NewTable("authorities", func(a *cluster.Authority) mvcc.Key {
 	return mvcc.KeyOf(a.ID)
 })

@@ -19,7 +19,7 @@ func Job(j *structs.Job) {
 	j.Constraints = ownValues(j.Constraints)
 	j.Update = mvcc.InternValue(j.Update)
 
-	// The list and the groups may be those of another version, so copies are changed.
+	// The list and the groups may belong to another version, so copies are changed.
 	j.TaskGroups = slices.Clone(j.TaskGroups)
 	for i, g := range j.TaskGroups {
 		j.TaskGroups[i] = ownGroup(g)
@@ -38,7 +38,7 @@ func ownGroup(g *structs.TaskGroup) *structs.TaskGroup {
 	c.EphemeralDisk = mvcc.InternValue(g.EphemeralDisk)
 	c.Meta = *mvcc.InternValue(&g.Meta)
 
-	// As the groups, the tasks may be those of another version.
+	// As the groups, the tasks may belong to another version.
 	c.Tasks = slices.Clone(g.Tasks)
 	for i, t := range g.Tasks {
 		c.Tasks[i] = ownTask(t)

@@ -41,7 +41,7 @@ func Instance(i, _ *structs.CSIPluginInstance) {
 	)
 	i.ControllerInfo = mvcc.InternValue(i.ControllerInfo)
 	if i.NodeInfo != nil {
-		// The report may be that of the former row.
+		// The report may belong to the former row.
 		own := *i.NodeInfo
 		own.AccessibleTopology = mvcc.InternValue(own.AccessibleTopology)
 		i.NodeInfo = &own
@@ -78,7 +78,7 @@ func Node(n, before *structs.Node) {
 		&n.SchedulingEligibility,
 	)
 
-	// A changed row has the parts of the former one, and NodeRegister shares those of a new report.
+	// A changed row has the parts of the former one, and NodeRegister shares the parts of a new report.
 	if before != nil {
 		return
 	}
@@ -225,7 +225,7 @@ func shareEnded(a *structs.Allocation) {
 		return
 	}
 
-	// The map may be that of the former row.
+	// The map may belong to the former row.
 	states := make(map[string]*structs.TaskState, len(a.TaskStates))
 	for name, s := range a.TaskStates {
 		states[mvcc.InternText(name)] = ownState(s)
@@ -278,7 +278,7 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 			continue
 		}
 
-		// The event may be that of the former row.
+		// The event may belong to the former row.
 		event := *e
 		mvcc.InternTexts(&event.Type, &event.DisplayMessage, &event.Message)
 		event.Details = mvcc.InternMap(event.Details)

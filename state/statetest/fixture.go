@@ -278,7 +278,7 @@ func (w *Fixture) PlanOf(j *structs.Job, place ...string) *structs.Plan {
 	return p
 }
 
-// Placed names those of the allocations that exist.
+// Placed names the given allocations that exist.
 func (w *Fixture) Placed(ids ...string) (out string) {
 	for _, id := range ids {
 		if state.Alloc(w.Store.Read(), id) != nil {
@@ -387,7 +387,7 @@ func (w *Fixture) Save() []byte {
 	return b.Bytes()
 }
 
-// Restored returns a fixture whose state went back from that of w to a saved one.
+// Restored returns a fixture whose state went back from w's to a saved one.
 func (w *Fixture) Restored(saved []byte) *Fixture {
 	w.T.Helper()
 	back := New(w.T)

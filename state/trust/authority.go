@@ -15,7 +15,7 @@ import (
 // of all but the first.
 const MaxAuthorities = 16
 
-// Authorities yields the authorities of the cluster, also those that are no longer trusted.
+// Authorities yields the authorities of the cluster, also untrusted ones.
 func Authorities(tx mvcc.Reader) iter.Seq[*cluster.Authority] { return schema.Authorities.Scan(tx) }
 
 // ActiveAuthority returns the authority that signs, nil if the cluster has none.
@@ -54,8 +54,8 @@ func isTrusted(a *cluster.Authority, now int64) bool {
 	return a.RetireTime == 0 || now < a.RetireTime+int64(RenewWithin)
 }
 
-// AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
-// nothing for one that the cluster has already.
+// AuthoritySet makes an authority the one that signs, and deletes authorities that are no longer trusted. It
+// does nothing for one that the cluster has already.
 func AuthoritySet(tx *mvcc.WriteTx, p *cluster.AuthorityRequest) error {
 	if schema.Authorities.Get(tx, p.ID) != nil {
 		return nil
@@ -153,8 +153,8 @@ func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 
 // KeepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
 // machines trust no others, and the key of a removed one may be stolen. If the archive is of another cluster,
-// its authority signs, because its machines trust no other, and those of the replaced state are retired: the
-// servers and machines that are there have certificates of them.
+// its authority signs, because its machines trust no other, and the authorities of the replaced state are
+// retired: the servers and machines that are there have certificates of them.
 func KeepAuthorities(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	was, restored := ActiveAuthority(before), ActiveAuthority(tx)
 	switch {

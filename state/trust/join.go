@@ -25,10 +25,10 @@ const (
 	forgottenAtOnce = 8 // certificates of machines that are deleted with the record of another one
 )
 
-// JoinTokens yields the join tokens, also those that have expired.
+// JoinTokens yields the join tokens, also expired ones.
 func JoinTokens(tx mvcc.Reader) iter.Seq[*cluster.JoinToken] { return schema.JoinTokens.Scan(tx) }
 
-// JoinTokenPut stores a new join token, and deletes those that have expired.
+// JoinTokenPut stores a new join token, and deletes expired ones.
 func JoinTokenPut(tx *mvcc.WriteTx, p *cluster.JoinTokenRequest) error {
 	known := 0
 	ended := clustertime.Earlier(tx, p.Now)

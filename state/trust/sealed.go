@@ -151,8 +151,7 @@ func CheckSealedValues(c *schema.Report) {
 	}
 }
 
-// sealedOfSnapshot lists the encrypted secrets of a snapshot, which are those of its volume (see
-// SealedTables).
+// sealedOfSnapshot lists the encrypted secrets of a snapshot, which are its volume's (see SealedTables).
 func sealedOfSnapshot(s *storage.VolumeSnapshot) []SealedField {
 	return []SealedField{{
 		Place: structs.VolumePlace(s.Namespace, s.VolumeID),

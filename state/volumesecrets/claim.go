@@ -27,7 +27,7 @@ func Fill(
 	return "", nil
 }
 
-// Hide removes the secrets that the node of an answer does not need: those of attachments, and those of a
+// Hide removes the secrets that the node of an answer does not need: the secrets of attachments, and of a
 // volume that it may not use yet.
 func Hide(resp *structs.CSIClaimGetResponse) {
 	if resp.Attachment != nil {

@@ -1,6 +1,6 @@
-// Package volumesecrets finds the secrets with which the plugin of a volume is called: those of its row, or
-// the items of a variable that the volume, or else the settings of its plugin, name. A variable is read
-// for each call, so a write of the variable rotates the secrets. It is in the namespace of the volume,
+// Package volumesecrets finds the secrets with which the plugin of a volume is called: the secrets of its
+// row, or the items of a variable that the volume, or else the settings of its plugin, name. A variable is
+// read for each call, so a write of the variable rotates the secrets. It is in the namespace of the volume,
 // below nomad/volumes/NAMESPACE: nobody gets the secrets of another namespace by the name of a volume.
 package volumesecrets
 
@@ -49,7 +49,7 @@ func Variable(tx state.Reader, v *structs.CSIVolume) (*access.Variable, error) {
 }
 
 // Check returns an error unless the variable with the secrets of a requested volume is there. The request may
-// leave the secrets of the present row, nil for none, as they are. Errors are those of Variable.
+// leave the secrets of the present row, nil for none, as they are. Errors are as in Variable.
 func Check(tx state.Reader, v, old *structs.CSIVolume) error {
 	next := *v
 	if old != nil {

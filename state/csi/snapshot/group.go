@@ -42,12 +42,12 @@ func GroupNotFound(ns, name string) error {
 	return structs.NotFoundf("no group snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
 }
 
-// GroupNameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is that of the row,
-// and unique by the ID of the row, so each repeat of the call is about the same group.
+// GroupNameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is the row's, and
+// unique by the ID of the row, so each repeat of the call is about the same group.
 func GroupNameAtPlugin(g *storage.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
 
 // GroupsOf returns the entry for a group of volumes of one plugin, with a name and an ID. The secrets for its
-// calls are those of the first volume.
+// calls are the first volume's.
 func GroupsOf(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPutEntry {
 	first := volumes[0]
 	p := &storage.SnapshotGroupPutEntry{Group: &storage.GroupSnapshot{

@@ -138,7 +138,7 @@ func recordGroupUndeleted(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage
 }
 
 // CheckGroups checks the invariants of the rows: a group and its members name each other and have one state,
-// and a group that is cut has its ID and those of all members.
+// and a group that is cut has its ID and its members' IDs.
 func CheckGroups(c *schema.Report) {
 	schema.CheckIndexes(c, schema.SnapshotGroups)
 	for g := range schema.SnapshotGroups.Scan(c) {

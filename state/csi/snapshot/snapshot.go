@@ -16,8 +16,8 @@ import (
 	"berth/structs/storage"
 )
 
-// NameAtPlugin returns the name that CreateSnapshot is called with. It is that of the row, and unique by the
-// ID of the row, so each repeat of the call is about the same snapshot.
+// NameAtPlugin returns the name that CreateSnapshot is called with. It is the row's, and unique by the ID of
+// the row, so each repeat of the call is about the same snapshot.
 func NameAtPlugin(s *storage.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
 
 // Of returns the row of a snapshot of a volume, with a name and an ID. It has the secrets of the volume.
