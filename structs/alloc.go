@@ -218,7 +218,7 @@ type CSIVolumeUse struct {
 	AccessMode     CSIAccessMode
 	AttachmentMode CSIAttachmentMode
 	Mode           string // ClaimRead, ClaimWrite
-	// Alias is the request for a dynamic host volume, "" for another volume. Claim is that of a sticky one.
+	// Alias is the request for a dynamic host volume, "" for another volume. Claim is the claim of a sticky one.
 	Alias string `json:",omitempty" codec:",omitempty"`
 	Claim string `json:",omitempty" codec:",omitempty"`
 }

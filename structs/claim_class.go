@@ -88,7 +88,7 @@ func (r *VolumeRequest) Claim(ns string, allocIndex int, allocID string) *CSICla
 }
 
 // CSIUses lists the CSI volumes that the allocation with the index and the ID is to claim, by alias. Without
-// an ID it leaves out those that belong to one allocation: no other one has them.
+// an ID it leaves out volumes that belong to one allocation: no other one has them.
 func (g *TaskGroup) CSIUses(allocIndex int, allocID string) (uses []CSIVolumeUse) {
 	if len(g.Volumes) == 0 {
 		return nil // without the memory of sorted keys

@@ -5,7 +5,7 @@ import "slices"
 // CSIAccessMode is the number of nodes and writers that may use a volume at once (CSI spec, AccessMode).
 type CSIAccessMode string
 
-// The access modes. A host volume may have those of a single node, or none: CSISingleNodeMultiWriter.
+// The access modes. A host volume may have single-node modes, or none: CSISingleNodeMultiWriter.
 const (
 	CSISingleNodeReader        CSIAccessMode = "single-node-reader-only"
 	CSISingleNodeWriter        CSIAccessMode = "single-node-writer"

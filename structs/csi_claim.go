@@ -83,7 +83,7 @@ type CSIVolumeClaimRequest struct {
 	NodeID   string
 	SecretID string
 	NodeEpoch
-	// The newest mark of the agent is that of the node from now on: see Node.
+	// The newest mark of the agent is the node's from now on: see Node.
 	FromAgent
 	WriteOptions
 }

@@ -251,8 +251,8 @@ type CSIPlugin struct {
 	ControllersExpected int
 	NodesHealthy        int
 	NodesExpected       int
-	// CallsInFlight are the calls for volumes of the plugin that the leader has in flight. CallsWaiting are
-	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has 0.
+	// CallsInFlight are the calls for volumes of the plugin that the leader has in flight. CallsWaiting are the
+	// calls that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has 0.
 	CallsInFlight  int   `json:",omitempty" codec:",omitempty"`
 	CallsWaiting   int   `json:",omitempty" codec:",omitempty"`
 	CallsWaitSince int64 `json:",omitempty" codec:",omitempty"`

@@ -208,7 +208,7 @@ type CSIVolume struct {
 	// It excludes Secrets: see package volumesecrets.
 	SecretsFrom string            `json:",omitempty" codec:",omitempty"`
 	Parameters  map[string]string // opaque, for CreateVolume
-	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package storage.
+	// MutableParameters are the wanted ones, and AppliedParameters the plugin's: see package storage.
 	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty"`
 	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty"`
 	Context              map[string]string // opaque volume_context: passed back byte for byte
@@ -499,7 +499,7 @@ type CSIVolumeOutcome struct {
 	// NodeExpandBytes is the size to which nodes have to expand the volume; 0 if they have nothing to do.
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
-	// Parameters are those of the call, of a modification.
+	// Parameters are the parameters of the call, of a modification.
 	Parameters map[string]string `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }

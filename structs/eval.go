@@ -282,7 +282,7 @@ type ReapRequest struct {
 	Allocs []string
 	Jobs   []JobKey
 	Nodes  []string
-	// Index is that of the state of which the rows were chosen. A row that has changed since stays.
+	// Index is the index of the state of which the rows were chosen. A row that has changed since stays.
 	Index uint64 `codec:",omitempty"`
 	WriteOptions
 }

@@ -188,7 +188,7 @@ type VolumeRequest struct {
 	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
 	// heals.
 	OnDeadMount string `json:",omitempty" codec:",omitempty"`
-	// PluginID and Parameters are those of a volume with LifecycleInline.
+	// PluginID and Parameters are for a volume with LifecycleInline.
 	PluginID   string            `json:",omitempty" codec:",omitempty"`
 	Parameters map[string]string `json:",omitempty" codec:",omitempty"`
 	Sticky     bool              `json:",omitempty" codec:",omitempty"` // of host volumes: see hostuse
@@ -317,7 +317,7 @@ type Task struct {
 	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty"` // nil: workload.Default
 	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty"` // the others
 	Vault      *Vault              `json:",omitempty" codec:",omitempty"` // nil: no token of Vault
-	Consul     *Consul             `json:",omitempty" codec:",omitempty"` // nil: that of the group
+	Consul     *Consul             `json:",omitempty" codec:",omitempty"` // nil: the group's
 	Actions    []*Action           `json:",omitempty" codec:",omitempty"`
 }
 

@@ -32,7 +32,7 @@ type JobPlanResponse struct {
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates // by group, also by a group that the job has no longer
 	PreemptedAllocs  []*AllocListStub
-	// Volumes are those that the job asks for and the plan changes, by ID.
+	// Volumes are the volumes that the job asks for and the plan changes, by ID.
 	Volumes []*VolumeChange `json:",omitempty" codec:",omitempty"`
 }
 

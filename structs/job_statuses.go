@@ -16,7 +16,7 @@ type JobStatusesRequest struct {
 	QueryOptions
 }
 
-// JobName names a job. An empty namespace is that of the request.
+// JobName names a job. An empty namespace is the request's.
 type JobName struct {
 	ID        string
 	Namespace string `json:",omitempty" codec:",omitempty"`
@@ -45,7 +45,7 @@ type JobStatus struct {
 	IsPack        bool // its meta says that a pack made it
 	ParentID      string
 	GroupCountSum int
-	Allocs        []*AllocStatus // without those of an earlier job of the same ID
+	Allocs        []*AllocStatus // without an earlier job's of the same ID
 	ChildStatuses []string       // null for a job that starts no others
 	// LatestDeployment is nil for a job without one.
 	LatestDeployment *DeploymentSummary

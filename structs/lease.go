@@ -8,7 +8,7 @@ type LeaseGrant struct {
 	HeartbeatTTL   time.Duration // the next heartbeat reaches the leader within it
 	HeartbeatGrace time.Duration // the leader waits for that time beyond the TTL
 	LeaseTerm      uint64        // Raft's term of the leader
-	// Epoch is that of the node (see Node.Epoch). The node sends it with its writes.
+	// Epoch is the node's (see Node.Epoch). The node sends it with its writes.
 	Epoch uint64 `json:",omitempty"`
 	// Returning: the servers wait for NodeHeartbeatRequest.CleanFor with that epoch (see Node.Returning).
 	Returning bool `json:",omitempty"`

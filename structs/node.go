@@ -271,7 +271,7 @@ type NodeRegisterRequest struct {
 	CSI       []*CSIPluginInstance
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
-	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
+	// ClusterID names the cluster to which the node belongs, "" for none. Another cluster rejects it.
 	ClusterID string      `json:",omitempty"`
 	Allocs    int         `json:",omitempty"` // that have not ended on the node
 	Agent     *AgentProof `json:",omitempty"`
@@ -360,7 +360,7 @@ type NodeStatusUpdate struct {
 // NodeLeftoversUpdate is the log entry that shortens the leftovers of a node (see Node.Leftovers).
 type NodeLeftoversUpdate struct {
 	NodeID string
-	Still  []NodeLeftover // those that the node has still
+	Still  []NodeLeftover // leftovers that the node has still
 	WriteOptions
 }
 

@@ -46,8 +46,8 @@ func NewDefaultIdentity() *WorkloadIdentity {
 	}
 }
 
-// IsEndlessIdentity reports whether the tokens of an identity have no end of their own, but that of their
-// allocation. The servers alone take them.
+// IsEndlessIdentity reports whether the tokens of an identity have no end of their own, but their
+// allocation's. The servers alone take them.
 func IsEndlessIdentity(i *WorkloadIdentity) bool {
 	return i.Name == DefaultIdentity && i.TTL == 0
 }

@@ -42,7 +42,7 @@ type Caller struct {
 	AccessorID string
 	Name       string
 	Type       string
-	Identity   *Identity // instead of the others, if the token is that of a workload
+	Identity   *Identity // instead of the others, if a workload has the token
 }
 
 // Identity names the workload of a signed token: a task or a service of an allocation.
@@ -64,7 +64,7 @@ type CheckResponse struct {
 }
 
 // CheckRequest names what the caller needs, and the allocation that the route is about, "" for none: then a
-// capability has to be that of the namespace of the request.
+// capability has to be in the namespace of the request.
 type CheckRequest struct {
 	Needs   Needs
 	AllocID string

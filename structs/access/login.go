@@ -37,7 +37,7 @@ type AuthURLResponse struct {
 	structs.WriteMeta `json:"-"`
 }
 
-// CompleteAuth ends a login by OIDC and makes a token. The errors are those of TokenLogin. A login that has
+// CompleteAuth ends a login by OIDC and makes a token. The errors are as in TokenLogin. A login that has
 // made a token cannot be completed again: that is denied.
 var CompleteAuth = structs.Write[CompleteAuthRequest, TokenPutResponse]("ACL.OIDCCompleteAuth")
 

@@ -9,7 +9,7 @@ import (
 // The modes of access control, the loosest first.
 const (
 	ModeOff     = "off"     // requests need no token
-	ModeLog     = "log"     // every request passes, and the log has those that enforce would deny
+	ModeLog     = "log"     // every request passes, and the log has what enforce would deny
 	ModeEnforce = "enforce" // a request needs a token that gives it its right
 )
 
@@ -49,7 +49,7 @@ type ModeGetRequest struct {
 	structs.QueryOptions
 }
 
-// ModeGetResponse has the mode of the cluster, and that of the server that answers: its own configuration may
+// ModeGetResponse has the modes of the cluster and of the server that answers: its own configuration may
 // be stricter.
 type ModeGetResponse struct {
 	Mode   string // of the cluster

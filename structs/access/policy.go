@@ -36,7 +36,7 @@ func (p *Policy) Stub() *PolicyStub {
 	}
 }
 
-// PolicyList lists the policies: all for a management token, otherwise those of the caller's token.
+// PolicyList lists the policies: all for a management token, otherwise the caller's token's.
 var PolicyList = structs.Read[structs.QueryRequest, PolicyListResponse]("ACL.ListPolicies")
 
 // PolicyListResponse has the policies by name.

@@ -22,7 +22,7 @@ type Link struct {
 	Name string
 }
 
-// RoleList lists the roles: all for a management token, otherwise those of the caller's token.
+// RoleList lists the roles: all for a management token, otherwise the caller's token's.
 var RoleList = structs.Read[structs.QueryRequest, RoleListResponse]("ACL.ListRoles")
 
 // RoleListResponse has the roles by ID.

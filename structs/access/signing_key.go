@@ -77,7 +77,7 @@ type (
 // SigningKeys reads the public keys, and how identities name their issuer. Any server answers.
 var SigningKeys = structs.Read[structs.QueryRequest, KeysResponse]("Keyring.ListPublic")
 
-// KeysResponse has the public keys of all signing keys, those that sign first.
+// KeysResponse has the public keys of all signing keys, active ones first.
 type KeysResponse struct {
 	PublicKeys []PublicKey
 	Issuer     string // the setting oidc_issuer of the server, "" for none

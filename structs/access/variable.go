@@ -115,7 +115,7 @@ type OpenVariable struct {
 	Items VariableItems
 }
 
-// VariableList lists variables without their items. A node gets those that it may read.
+// VariableList lists variables without their items. A node gets variables that it may read.
 var VariableList = structs.Read[VariableListRequest, VariableListResponse]("Variables.List")
 
 // VariableListRequest asks for the variables whose paths begin with the prefix of the options.
@@ -242,13 +242,13 @@ type VariableExpiry struct {
 const variablesOfJobs = "nomad/jobs"
 
 // JobVariablePaths returns the paths of the variables that a task may read: of all jobs, of its job, its
-// group and itself. A child of a job reads those of its parent.
+// group and itself. A child of a job reads its parent's.
 func JobVariablePaths(job *structs.Job, group, task string) []string {
 	return VariablePathsOfTask(cmp.Or(job.ParentID, job.ID), group, task)
 }
 
 // VariablePathsOfTask is JobVariablePaths for a job by its ID, which is no child. Without a task the last
-// path is that of the group.
+// path is the group's.
 func VariablePathsOfTask(jobID, group, task string) []string {
 	ofJob := variablesOfJobs + "/" + jobID
 	ofGroup := ofJob + "/" + group

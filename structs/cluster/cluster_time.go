@@ -82,17 +82,17 @@ type ServerClock struct {
 	Name    string
 	Address string
 	Leader  bool
-	Voter   bool          // its clock counts among those of most servers
+	Voter   bool          // its clock counts among most servers' clocks
 	Ahead   time.Duration // of the wall clock of the leader; negative: behind
 	Fault   string        // why it is not known; "": it is
 }
 
-// Right reports whether the clock of a server is known, and that of the leader within a tolerance.
+// Right reports whether the clock of a server is known, and within a tolerance of the leader's.
 func (s *ServerClock) Right(tolerance time.Duration) bool {
 	return s.Fault == "" && s.Ahead.Abs() <= tolerance
 }
 
-// ClockAccept makes the cluster time that of the leader's wall clock at once.
+// ClockAccept sets the cluster time to the leader's wall clock at once.
 var ClockAccept = structs.Write[ClockAcceptRequest, structs.Empty]("Operator.ClockAccept")
 
 // ClockAcceptRequest has nothing to say: the servers compare their clocks themselves.

@@ -64,7 +64,7 @@ type FenceRun struct {
 	Cause   string `json:",omitempty"` // of a failed run
 	Reason  string `json:",omitempty"` // a sentence: why the run gave no proof
 	Action  string `json:",omitempty"` // the agent's last action
-	// ExitCode is that of the last action: -1 if the agent did not start or did not end by itself.
+	// ExitCode is the last action's: -1 if the agent did not start or did not end by itself.
 	ExitCode int
 	Output   string `json:",omitempty"` // the last FenceOutput bytes of the agent's output
 	Begun    int64  // UnixNano

@@ -43,7 +43,7 @@ type RootKeyRekeyedRequest struct {
 	KeyID string
 }
 
-// RootKeyRewrapRequest replaces the wrapped form of a root key by that of another key-encryption key.
+// RootKeyRewrapRequest replaces the wrapped form of a root key by another key-encryption key's.
 type RootKeyRewrapRequest struct {
 	KeyID   string
 	Was     string // the ID of the former key-encryption key

@@ -26,9 +26,9 @@ type SecretsSealedRequest struct {
 	Now int64
 }
 
-// SecretsMark is the only row of its table. Its ModifyIndex is that of an entry at which no row had plain
-// secrets. Entries and snapshots up to it may have some, so each server removes those from its disk. There is
-// no row before the cluster has a root key, nor while rows with plain secrets are being replaced.
+// SecretsMark is the only row of its table. Its ModifyIndex is the index of an entry at which no row had
+// plain secrets. Entries and snapshots up to it may have some, so each server removes those from its disk.
+// There is no row before the cluster has a root key, nor while rows with plain secrets are being replaced.
 type SecretsMark struct {
 	Time int64 // UnixNano
 	structs.Indexes

@@ -57,7 +57,7 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 		canonicalizeNetwork(n)
 	}
 
-	// The name in the group is that of the volume, unless a client of the dialect sends another.
+	// The name in the group is the volume's, unless a client of the dialect sends another.
 	for alias, v := range g.Volumes {
 		if v == nil {
 			continue

@@ -42,7 +42,7 @@ func canonicalizeUpdates(j *structs.Job) {
 	j.Migrate = nil
 }
 
-// completeUpdate returns the strategy of a group, which is completed from that of its job. It returns nil for
+// completeUpdate returns the strategy of a group, which is completed from its job's. It returns nil for
 // a group without one.
 func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateStrategy {
 	switch {
@@ -74,8 +74,8 @@ func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateSt
 	return u
 }
 
-// completeMigrate returns the strategy of a group for drains, completed from the defaults, or that of its
-// job. It returns nil for a group without one.
+// completeMigrate returns the strategy of a group for drains, completed from the defaults, or its job's. It
+// returns nil for a group without one.
 func completeMigrate(m *structs.MigrateStrategy, j *structs.Job) *structs.MigrateStrategy {
 	switch {
 	case m == nil && j.Migrate == nil:

@@ -148,7 +148,7 @@ func runs(a *structs.AllocListStub, at Target) bool {
 		state != nil && state.State == structs.TaskRunning
 }
 
-// isBetter reports whether the first of two allocations is to be picked. version is that of the job.
+// isBetter reports whether the first of two allocations is to be picked. version is the job's.
 func isBetter(a, b *structs.AllocListStub, version uint64) bool {
 	current := a.JobVersion == version
 	if current != (b.JobVersion == version) {

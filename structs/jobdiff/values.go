@@ -60,8 +60,8 @@ func (d differ) compare(old, now any) ([]*structs.FieldDiff, []*structs.ObjectDi
 	d.structs(parts, target(reflect.ValueOf(old)), target(reflect.ValueOf(now)))
 	byName := func(a, b *structs.FieldDiff) int { return cmp.Compare(a.Name, b.Name) }
 
-	// The result does not depend on the order of the fields in the type. Fields of one name, as those of a
-	// list, keep their order.
+	// The result does not depend on the order of the fields in the type. Fields of one name, as in a list, keep
+	// their order.
 	slices.SortStableFunc(parts.fields, byName)
 	slices.SortStableFunc(parts.objects, func(a, b *structs.ObjectDiff) int {
 		return cmp.Compare(a.Name, b.Name)

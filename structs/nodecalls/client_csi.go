@@ -16,7 +16,7 @@ import (
 type CSIControllerRequest interface {
 	// Driver returns the plugin's ID and the place of its Provider in the request.
 	Driver() (pluginID string, provider *string)
-	// SetTimeout is that of CallTimeout.
+	// SetTimeout sets CallTimeout.
 	SetTimeout(d time.Duration)
 }
 
@@ -151,7 +151,7 @@ type ClientCSIValidateRequest struct {
 	MountOptions *structs.CSIMountOptions
 	Context      map[string]string
 	Parameters   map[string]string
-	// MutableParameters are those of a volume of a plugin with MODIFY_VOLUME.
+	// MutableParameters are for a volume of a plugin with MODIFY_VOLUME.
 	MutableParameters map[string]string `json:",omitempty" codec:",omitempty"`
 	Secrets           structs.Secrets   `codec:"Secrets"`
 	Provider          string            `json:",omitempty"`

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// Dimension names an amount that a quota bounds. Name is that of a device group, a plugin or a volume class,
+// Dimension names an amount that a quota bounds. Name names a device group, a plugin or a volume class,
 // "" for all.
 type Dimension struct{ Kind, Name string }
 
@@ -26,7 +26,7 @@ const (
 // ofKind returns the dimension of the volumes, or of their bytes, of a kind and a name.
 func ofKind(what, kind, name string) Dimension { return Dimension{what + " of " + kind, name} }
 
-// Amounts are amounts by dimension, without those of 0. nil has none.
+// Amounts are amounts by dimension, without zeros. nil has none.
 type Amounts map[Dimension]int64
 
 // most bounds what one allocation adds to a dimension, so that no sum leaves its range.
@@ -203,7 +203,8 @@ func boundsOf(b *Bounds) []bound {
 	return slices.DeleteFunc(all, func(b bound) bool { return b.most == 0 })
 }
 
-// at returns the amount of the dimension of a bound. That of devices has those of all groups that it selects.
+// at returns the amount of the dimension of a bound. For devices it adds up all groups that the bound
+// selects.
 func (a Amounts) at(d Dimension) (sum int64) {
 	if d.Kind != KindDevice {
 		return a[d]

@@ -127,7 +127,7 @@ type Usage struct {
 	Name string
 	// Used has for each limit, by its Key, a limit with the use in place of the bounds.
 	Used map[string]*Limit
-	// Namespaces are the names of those that name the quota, sorted.
+	// Namespaces are the names of the namespaces that name the quota, sorted.
 	Namespaces []string
 	structs.Indexes
 }

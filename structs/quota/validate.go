@@ -33,8 +33,8 @@ func (s *Spec) SetRegion(region string) {
 	}
 }
 
-// Validate returns every fault of a quota, each with its path. Whether its region is that of the cluster is
-// for the servers to decide.
+// Validate returns every fault of a quota, each with its path. Whether its region is the cluster's is for the
+// servers to decide.
 func (s *Spec) Validate() error {
 	f := field.New("")
 	f.Require(s.Name != "", "quota: name is required")

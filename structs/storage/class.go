@@ -39,7 +39,7 @@ type VolumeClass struct {
 	Parameters        map[string]string // opaque, for CreateVolume
 	MutableParameters map[string]string // for plugins that modify volumes; a volume may have others
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
-	// {namespace} and {id} in it stand for those of the volume.
+	// {namespace} and {id} in it stand for the volume's.
 	SecretsFrom string
 	// MountOptions are redacted in answers: flags may hold secrets.
 	MountOptions *structs.CSIMountOptions

@@ -10,7 +10,7 @@ const (
 	MaxGrowBy = 100
 )
 
-// growUnit is that of the sizes which a growth asks for, in bytes. Drivers round up to larger ones by
+// growUnit is the unit of the sizes which a growth asks for, in bytes. Drivers round up to larger ones by
 // themselves.
 const growUnit = 1 << 20
 

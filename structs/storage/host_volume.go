@@ -39,7 +39,7 @@ type DynamicHostVolume struct {
 	Parameters                map[string]string `json:",omitempty"`
 	HostPath                  string            // always "": the plugin knows it
 	State                     string
-	// Reason is that of another state than HostVolumeReady.
+	// Reason is the reason for another state than HostVolumeReady.
 	Reason     string `json:",omitempty"`
 	CreateTime int64
 	ModifyTime int64

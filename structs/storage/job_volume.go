@@ -29,8 +29,8 @@ func IsClassRequest(r *structs.VolumeRequest) bool {
 	return r != nil && r.Type == structs.VolumeTypeCSI && r.Class != ""
 }
 
-// barredInSource are characters that a RequestSource does not have: those of no name, and the brackets of an
-// index.
+// barredInSource are characters that a RequestSource does not have: no name has them, or they are the
+// brackets of an index.
 const barredInSource = `/\[]` + string(unicode.ReplacementChar)
 
 // RequestSource returns the structs.VolumeRequest.Source of a volume block that names a class or is inline.
@@ -63,7 +63,7 @@ func CanonicalizeRequest(r *structs.VolumeRequest, jobID, group, alias string) {
 }
 
 // JobWithSources returns a job with the names of the volumes that it asks for. A job that another one has
-// started has those of its parent before. The result shares all else with the job, which does not change.
+// started has its parent's before. The result shares all else with the job, which does not change.
 // Groups and volumes of it may be nil.
 func JobWithSources(j *structs.Job) *structs.Job {
 	c := j.Copy()

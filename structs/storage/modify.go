@@ -29,7 +29,7 @@ func PendingParameters(v *structs.CSIVolume) map[string]string {
 	return changed
 }
 
-// MergeParameters returns parameters with those that a request changes. It changes neither map.
+// MergeParameters returns parameters with the changes of a request. It changes neither map.
 func MergeParameters(stored, changed map[string]string) map[string]string {
 	if len(changed) == 0 {
 		return stored

@@ -15,7 +15,7 @@ type PluginSettings struct {
 	// "" for LossHold.
 	OnNodeLoss string
 	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
-	// for none. {namespace} and {id} in it stand for those of the volume.
+	// for none. {namespace} and {id} in it stand for the volume's.
 	SecretsFrom string `json:",omitempty"`
 	PluginCalls
 	PluginDrift

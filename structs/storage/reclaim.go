@@ -60,7 +60,7 @@ type VolumeUndeleteRequest struct {
 type VolumeReclaimRequest struct {
 	ID       string
 	RowIndex uint64 // CreateIndex of the row
-	// DeleteAt is that of the row. A volume that was kept, and marked again, has another one.
+	// DeleteAt is the row's. A volume that was kept, and marked again, has another one.
 	DeleteAt int64
 	structs.WriteOptions
 }

@@ -38,14 +38,14 @@ type VolumeSnapshot struct {
 	PluginID    string
 	// SourceExternalID is the plugin's volume_id.
 	SourceExternalID string
-	Topologies       []*structs.CSITopology // those of the volume; none: everywhere
+	Topologies       []*structs.CSITopology // the volume's; none: everywhere
 	SizeBytes        int64                  // the least size of a restored volume; 0: unknown
 	Parameters       map[string]string      // opaque, for CreateSnapshot
 	// SecretsFrom and SealedSecrets are as in structs.CSIVolume, and sealed for the place of the volume.
 	SecretsFrom   string
 	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
 	Schedule      string          // that has asked for it, "" for none
-	// Group names the group snapshot of which it is a member, "" for none. The calls are those of the group.
+	// Group names the group snapshot of which it is a member, "" for none. The group has the calls.
 	Group string `json:",omitempty" codec:",omitempty"`
 	// AccessibleTopologies are those in which a volume can be made from it, as the plugin has answered; none:
 	// everywhere (CSI spec, Snapshot.accessible_topology).
@@ -62,8 +62,8 @@ const (
 	CrashConsistent = "crash"
 )
 
-// Consistency is what is known of the files in a snapshot. The zero value is that of a volume whose tasks
-// have no commands: the files are as after a power failure.
+// Consistency is what is known of the files in a snapshot. The zero value is for a volume whose tasks have no
+// commands: the files are as after a power failure.
 type Consistency struct {
 	Level  string
 	Reason string // why it is CrashConsistent, or what has failed after the cut
@@ -75,8 +75,8 @@ func (s *VolumeSnapshot) Copy() *VolumeSnapshot { return new(*s) }
 // Unsettled reports whether the leader still has a call to make.
 func (s *VolumeSnapshot) Unsettled() bool { return s.Next() != "" }
 
-// Next returns the call that the row needs, "" for none. The calls for a member of a group are those of the
-// row of the group.
+// Next returns the call that the row needs, "" for none. The row of the group has the calls for a member of a
+// group.
 func (s *VolumeSnapshot) Next() string {
 	if s.Group != "" {
 		return ""
@@ -101,7 +101,7 @@ type SnapshotPutEntry struct {
 type SnapshotDeleteEntry struct {
 	Name     string
 	RowIndex uint64 // CreateIndex of the row
-	// SealedSecrets replace those of the row, nil for none.
+	// SealedSecrets replace the row's, nil for none.
 	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
 	Force         bool            `json:",omitempty" codec:",omitempty"` // the row alone
 	structs.WriteOptions
@@ -120,7 +120,7 @@ type SnapshotOutcomeEntry struct {
 	Name     string
 	RowIndex uint64 // CreateIndex of the row
 	Outcome
-	// Answer is that of the plugin to a creation. A final error has none.
+	// Answer is the plugin's to a creation. A final error has none.
 	Answer *CSISnapshot
 	structs.WriteOptions
 }

@@ -9,7 +9,7 @@ import (
 // MaxGroupMembers is the most volumes of a group.
 const MaxGroupMembers = 64
 
-// The operations of an outcome. The states of a group are those of a snapshot.
+// The operations of an outcome. A group has the states of a snapshot.
 const (
 	OpGroupCreate = "create group snapshot"
 	OpGroupDelete = "delete group snapshot"
@@ -111,7 +111,7 @@ type SnapshotGroupOutcomeEntry struct {
 	Name     string
 	RowIndex uint64 // CreateIndex of the row
 	Outcome
-	// Answer is that of the plugin to a creation. A final error has none.
+	// Answer is the plugin's to a creation. A final error has none.
 	Answer *CSIGroup
 	structs.WriteOptions
 }

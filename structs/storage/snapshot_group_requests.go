@@ -10,7 +10,7 @@ var SnapshotGroupCreate = structs.Write[SnapshotGroupCreateRequest, SnapshotGrou
 	"SnapshotGroup.Create")
 
 // SnapshotGroupCreateRequest has the name of the group, and the IDs of its volumes. Parameters and Secrets
-// are for the plugin, and may be empty: the secrets are those of the first volume then.
+// are for the plugin, and may be empty: the secrets are the first volume's then.
 type SnapshotGroupCreateRequest struct {
 	GroupName  string
 	VolumeIDs  []string
@@ -19,7 +19,7 @@ type SnapshotGroupCreateRequest struct {
 	structs.WriteOptions
 }
 
-// SnapshotGroupCreateResponse has the row and those of the members.
+// SnapshotGroupCreateResponse has the rows of the group and of the members.
 type SnapshotGroupCreateResponse struct {
 	Group     *GroupSnapshot
 	Snapshots []*VolumeSnapshot
@@ -63,7 +63,7 @@ type SnapshotGroupGetRequest struct {
 	structs.QueryOptions
 }
 
-// SnapshotGroupGetResponse has the row, and those of the members in its order.
+// SnapshotGroupGetResponse has the row, and the members' rows in its order.
 type SnapshotGroupGetResponse struct {
 	Group     *GroupSnapshot
 	Snapshots []*VolumeSnapshot

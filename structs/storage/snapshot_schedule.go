@@ -28,7 +28,7 @@ type SnapshotSchedule struct {
 	KeepFor    time.Duration
 	Paused     bool
 	Parameters map[string]string // opaque, for CreateSnapshot
-	// SecretsFrom is the path of the variable with the secrets of the calls, "" for those of the volume.
+	// SecretsFrom is the path of the variable with the secrets of the calls, "" for the volume's.
 	SecretsFrom string
 	// Last is the newest time that is done, taken or skipped, in UnixNano: the next one follows from it. Before
 	// the first it is the time at which the schedule began.

@@ -12,8 +12,8 @@ import (
 const SpaceRetryAfter = 5 * time.Minute
 
 // Exhaustion is the row with the answers of a plugin about the space for volumes of a class in a place.
-// Bytes and Time are those of RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The
-// fields after them are those of GetCapacity. Key: (PluginID, Class, Place).
+// Bytes and Time come from RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The fields
+// after them come from GetCapacity. Key: (PluginID, Class, Place).
 type Exhaustion struct {
 	PluginID string
 	Class    string

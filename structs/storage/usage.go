@@ -46,7 +46,7 @@ type VolumeCondition struct {
 	// Abnormal: the plugin knows an adverse condition that the CSI specification has, too.
 	Abnormal bool   `json:",omitempty" codec:",omitempty"`
 	Message  string `json:",omitempty" codec:",omitempty"`
-	// Statuses are the conditions, the worst first, also those that are not known. Plugins of versions of CSI
+	// Statuses are the conditions, the worst first, also unknown ones. Plugins of versions of CSI
 	// before 1.13 have only a message.
 	Statuses []*structs.CSIHealth `json:",omitempty" codec:",omitempty"`
 }
@@ -107,13 +107,13 @@ func (m *MountHealth) Ill() bool { return m.State != MountHealthy }
 type VolumeTrim struct {
 	// Every is the time between two trims.
 	Every time.Duration `json:",omitempty" codec:",omitempty"`
-	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes those that the file system gave to
-	// the storage then.
+	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes is how many the file system gave to the
+	// storage then.
 	Time  int64 `json:",omitempty" codec:",omitempty"`
 	Bytes int64 `json:",omitempty" codec:",omitempty"`
 	// Next is the time (UnixNano) of the next one, 0 if there is none: the storage cannot trim.
 	Next int64 `json:",omitempty" codec:",omitempty"`
-	// Fault is that of the last try, "" for a good one.
+	// Fault is the last try's, "" for a good one.
 	Fault string `json:",omitempty" codec:",omitempty"`
 }
 
@@ -135,9 +135,9 @@ type VolumeUsage struct {
 	Inodes *UsageAmount `json:",omitempty" codec:",omitempty"`
 	// Condition is nil if the plugin reports none.
 	Condition *VolumeCondition `json:",omitempty" codec:",omitempty"`
-	// Time is that of the amounts, in Unix nanoseconds, 0 if there are none yet.
+	// Time is the time of the amounts, in Unix nanoseconds, 0 if there are none yet.
 	Time int64 `json:",omitempty" codec:",omitempty"`
-	// Error is that of the last measurement, "" for a good one. The amounts are older then.
+	// Error is the last measurement's, "" for a good one. The amounts are older then.
 	Error string `json:",omitempty" codec:",omitempty"`
 	// Mounts are the states of its mounts on the node, the staged volume first.
 	Mounts []*MountHealth `json:",omitempty" codec:",omitempty"`
@@ -175,7 +175,7 @@ type NodeUsageResponse struct {
 // call asks the nodes.
 var UsageList = structs.Read[VolumeUsageRequest, VolumeUsageResponse]("CSIVolume.Usage")
 
-// VolumeUsageRequest names one volume, or with VolumeID "" those of the namespace.
+// VolumeUsageRequest names one volume, or with VolumeID "" all of the namespace.
 type VolumeUsageRequest struct {
 	VolumeID string `json:",omitempty" codec:",omitempty"`
 	structs.QueryOptions

@@ -252,7 +252,7 @@ func checkUpstream(f field.Errors, u *structs.ConnectUpstream) {
 	f.Require(path.IsAbs(socket) || structs.HasPlaceholder(socket),
 		"local_bind_socket_path %q must be an absolute path", structs.Cut(socket, structs.MaxQuoted))
 
-	// 12 bits are those of a mode: three octal digits, and the set-user-ID, set-group-ID and sticky bits.
+	// A mode has 12 bits: three octal digits, and the set-user-ID, set-group-ID and sticky bits.
 	mode := u.LocalBindSocketMode
 	_, err := strconv.ParseUint(mode, 8, 12)
 	f.Require(mode == "" || err == nil,
@@ -306,7 +306,7 @@ func checkSidecarTask(f field.Errors, t *structs.SidecarTask, g *structs.TaskGro
 	}
 
 	if t.Resources != nil {
-		// What the user leaves out gets the defaults of a proxy, and not those of a task.
+		// What the user leaves out gets the defaults of a proxy, and not a task's.
 		r := *t.Resources
 		r.CPU = cmp.Or(r.CPU, structs.DefaultProxyCPU)
 		r.MemoryMB = cmp.Or(r.MemoryMB, structs.DefaultProxyMemoryMB)

@@ -160,8 +160,7 @@ func checkTerminating(f field.Errors, t *structs.GatewayTerminating) {
 	}
 }
 
-// checkLinkedService checks how a gateway reaches a service. The files are those of the machine of the
-// gateway.
+// checkLinkedService checks how a gateway reaches a service. The files are on the machine of the gateway.
 func checkLinkedService(f field.Errors, s *structs.GatewayLinkedService) {
 	checkMeshName(f, "name", s.Name)
 	f.CheckText("ca_file", s.CAFile)

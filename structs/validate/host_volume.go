@@ -8,7 +8,7 @@ import (
 	"berth/structs/validate/field"
 )
 
-// hostVolumeModes are those of the dialect. A volume is on one node.
+// hostVolumeModes are the dialect's. A volume is on one node.
 var hostVolumeModes = []structs.CSIAccessMode{
 	structs.CSISingleNodeReader,
 	structs.CSISingleNodeWriter,
@@ -48,7 +48,7 @@ func HostVolume(v *storage.DynamicHostVolume) error {
 	return checkHostVolumeRow(v)
 }
 
-// checkHostVolumeRow checks the values that the row has from the volume, as those of any volume.
+// checkHostVolumeRow checks the values that the row has from the volume, as for any volume.
 func checkHostVolumeRow(v *storage.DynamicHostVolume) error {
 	row := v.Row(nil)
 	row.ID = v.Name // which the caller knows
@@ -56,7 +56,7 @@ func checkHostVolumeRow(v *storage.DynamicHostVolume) error {
 	return Volume(row)
 }
 
-// checkHostVolumeConstraints rejects those that are about other allocations: a volume has one node.
+// checkHostVolumeConstraints rejects constraints that are about other allocations: a volume has one node.
 func checkHostVolumeConstraints(f field.Errors, list []*structs.Constraint) {
 	Constraints(f, list)
 	for i, c := range list {

@@ -78,7 +78,7 @@ func serviceBytes(s *structs.Service) int {
 }
 
 // checkService checks a service of a group or a task: its name, its addresses, and its checks. Some settings
-// are those of Consul alone.
+// are for Consul alone.
 func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup) {
 	f.Require(field.IsServiceName(s.Name) ||
 		structs.HasPlaceholder(s.Name) && len(s.Name) <= structs.MaxName,
@@ -124,7 +124,7 @@ func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	}
 }
 
-// checkTags checks the tags and the meta of a service, and those that its canaries have instead.
+// checkTags checks the tags and the meta of a service, and what its canaries have instead.
 func checkTags(f field.Errors, s *structs.OwnedService) {
 	for _, tag := range field.FirstOf(f, "tags", s.Tags, structs.MaxServiceTags) {
 		f.CheckString("tags: tag", tag, structs.MaxName)

@@ -73,7 +73,7 @@ func VariableItems(items access.VariableItems) error {
 // defaultLockTime is the TTL and the delay of a lock that names none.
 const defaultLockTime = 15 * time.Second
 
-// NewVariableLock returns the times of a lock to take, with defaults for those that are 0. The error is
+// NewVariableLock returns the times of a lock to take, with defaults for zeros. The error is
 // invalid.
 func NewVariableLock(asked *access.VariableLock) (*access.VariableLock, error) {
 	lock := &access.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}

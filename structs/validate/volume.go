@@ -24,7 +24,7 @@ func Volume(v *structs.CSIVolume) error {
 	f = f.At("volume %q", v.ID)
 	f.CheckBytes("id", len(v.ID), structs.MaxCSIString)
 	checkNamespace(f, v.Namespace)
-	// A volume without a plugin gets that of its class, on a server.
+	// A volume without a plugin gets its class's, on a server.
 	if v.PluginID != "" {
 		f.CheckPluginID("plugin_id", v.PluginID)
 	}

@@ -42,7 +42,7 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 		return
 	}
 
-	// A short namespace and ID stand for those of any volume.
+	// A short namespace and ID stand for any volume's.
 	path := ExpandSecretsFrom(pattern, "n", "i")
 	rest, found := strings.CutPrefix(path, volumeVariables)
 	if !found || !strings.Contains(rest, "/") {

@@ -198,7 +198,7 @@ func checkSubdirectory(source string) error {
 // gitRefRule says which values ref has.
 const gitRefRule = "must be the name of a branch, tag or commit, without white space and not begin with -"
 
-// unknownProtocol rejects a protocol, with the remedy for those of storage services.
+// unknownProtocol rejects a protocol, with the remedy for protocols of storage services.
 func unknownProtocol(name string) error {
 	if slices.Contains([]string{"s3", "gcs", "gs"}, name) {
 		return structs.Invalidf("berth has no client of the storage service %.20s; "+
