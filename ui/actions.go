@@ -19,7 +19,7 @@ import (
 const actPath = Root + "act"
 
 // offer returns the link to the confirmation of an action. The page shows the view with the path from after
-// the action, "" for that of the thing.
+// the action, "" for the thing's.
 func offer(name string, t actions.Target, from string) pages.Link {
 	a := actions.Find(name)
 	if a == nil {
@@ -191,7 +191,7 @@ func lossActions(nodeID string, fenceable bool, from string) []pages.Link {
 	return links
 }
 
-// nodeActions are those of a node in its state. fenceable says that a device of the servers fences it.
+// nodeActions are the actions of a node in its state. fenceable says that a device of the servers fences it.
 func nodeActions(n *structs.Node, fenceable bool) (links []pages.Link) {
 	t := actions.Target{ID: n.ID}
 	if n.Status == structs.NodeDown {
@@ -206,7 +206,7 @@ func nodeActions(n *structs.Node, fenceable bool) (links []pages.Link) {
 	return append(links, offer("drain", t, ""), offer("eligible", t, ""))
 }
 
-// jobActions are those of a job in its state.
+// jobActions are the actions of a job in its state.
 func jobActions(j *structs.Job, namespace string) []pages.Link {
 	if j.Stop {
 		return nil
@@ -219,8 +219,8 @@ func jobActions(j *structs.Job, namespace string) []pages.Link {
 	}
 }
 
-// volumeActions are those of a volume in its state. It may be detached from each node with a claim or an
-// attachment, the first of them. A word about a node that is down leads back to the volume.
+// volumeActions are the actions of a volume in its state. It may be detached from each node with a claim or
+// an attachment, the first of them. A word about a node that is down leads back to the volume.
 func volumeActions(v *structs.CSIVolumeDetail, nodes nodeFacts) (links []pages.Link) {
 	t := actions.Target{Namespace: v.Namespace, ID: v.ID}
 	offered := map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"berth/ui/views"
 )
 
-// drainDeadline is that of a drain by the page, the default of the command line.
+// drainDeadline is the deadline of a drain by the page, the default of the command line.
 const drainDeadline = time.Hour
 
 // Target is the thing on which an action acts.

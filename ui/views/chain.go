@@ -210,7 +210,7 @@ func reason(s string) string {
 	return ": " + s
 }
 
-// attachmentTones are those of the states of an attachment.
+// attachmentTones are the tones of the states of an attachment.
 var attachmentTones = map[string]StepState{
 	structs.AttachmentAttached:  Done,
 	structs.AttachmentAttaching: Waits,

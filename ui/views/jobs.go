@@ -15,7 +15,7 @@ var JobColumns = []string{
 	"Submitted",
 }
 
-// jobTones are those of the states of a job.
+// jobTones are the tones of the states of a job.
 var jobTones = map[string]Tone{
 	structs.JobRunning: Good,
 	structs.JobPending: Busy,
@@ -93,7 +93,7 @@ func GroupTable(s *structs.JobSummary) Table {
 	return t
 }
 
-// deploymentTones are those of the states of a deployment.
+// deploymentTones are the tones of the states of a deployment.
 var deploymentTones = map[string]Tone{
 	structs.DeploymentRunning:    Busy,
 	structs.DeploymentPaused:     Busy,
@@ -131,7 +131,7 @@ var AllocColumns = []string{
 	"ID", "Namespace", "Job", "Group", "Node", "Version", "Desired", "Status", "Restarts", "Created", "Changed",
 }
 
-// allocTones are those of the states of an allocation.
+// allocTones are the tones of the states of an allocation.
 var allocTones = map[string]Tone{
 	structs.AllocRunning: Good,
 	structs.AllocPending: Busy,

@@ -17,7 +17,7 @@ var NodeColumns = []string{
 	"Name", "ID", "Datacenter", "Pool", "Class", "Address", "Status", "Eligibility", "Drain", "Version",
 }
 
-// nodeTones are those of the states of a node.
+// nodeTones are the tones of the states of a node.
 var nodeTones = map[string]Tone{
 	structs.NodeReady:        Good,
 	structs.NodeInit:         Busy,

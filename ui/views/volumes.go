@@ -14,7 +14,7 @@ var VolumeColumns = []string{
 	"Drift", "Created",
 }
 
-// volumeTones are those of the states of a volume.
+// volumeTones are the tones of the states of a volume.
 var volumeTones = map[string]Tone{
 	structs.VolumeReady:    Good,
 	structs.VolumeCreating: Busy,
