@@ -31,7 +31,7 @@ type Config struct {
 	Address   string `hcl:"address"`   // https://host:port; http for this machine alone
 	Namespace string `hcl:"namespace"` // of Vault, "" for none
 
-	CAFile        string `hcl:"ca_file"`   // authorities in PEM, "" for those of the system
+	CAFile        string `hcl:"ca_file"`   // authorities in PEM, "" for the system's
 	CAPath        string `hcl:"ca_path"`   // a directory of such files
 	CertFile      string `hcl:"cert_file"` // of this agent
 	KeyFile       string `hcl:"key_file"`  // of this agent
@@ -141,7 +141,7 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Redact describes the block. It has no secrets. The names are those of the dialect.
+// Redact describes the block. It has no secrets. The names are the dialect's.
 func (c *Config) Redact() map[string]any {
 	return map[string]any{
 		"Enabled":            c.Enabled,

@@ -51,7 +51,7 @@ func (c *Config) tls() (*tls.Config, error) {
 	return t, err
 }
 
-// authorities returns those of the files, nil for those of the system.
+// authorities returns the authorities in the files, nil for the system's.
 func (c *Config) authorities() (*x509.CertPool, error) {
 	var files []string
 	if c.CAFile != "" {
