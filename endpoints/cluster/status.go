@@ -89,7 +89,7 @@ func (Status) SchedulerConfig(
 	return nil
 }
 
-// SetSchedulerConfig stores a configuration, with CAS only if the stored one has still its index.
+// SetSchedulerConfig stores a configuration, with CAS only if the stored one still has its index.
 func (s Status) SetSchedulerConfig(
 	ctx context.Context,
 	req *cluster.SchedulerConfigRequest,
