@@ -41,7 +41,7 @@ func (v *View) missing(j *structs.Job, g *structs.TaskGroup) (indexes []int) {
 	return indexes
 }
 
-// placed lists the jobs whose allocations are counted: those that run something, and not on each node.
+// counted lists the jobs whose allocations are counted: those that run something, and not on each node.
 func (v *View) counted() (jobs []*structs.Job) {
 	for _, j := range v.Jobs {
 		if !j.Stop && !j.StartsOthers() && !j.PerNode() {
