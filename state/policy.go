@@ -30,7 +30,7 @@ func Policy(tx mvcc.Reader, name string) *access.Policy { return schema.ACLPolic
 // Policies yields the policies by name.
 func Policies(tx mvcc.Reader) iter.Seq[*access.Policy] { return schema.ACLPolicies.Scan(tx) }
 
-// PolicyPut creates or replaces a policy. What its rules say is checked before the log: here they are a text.
+// PolicyPut creates or replaces a policy. The procedure has checked its rules, which are a text here.
 func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 	if p.Policy == nil || !validAccessName(p.Policy.Name) {
 		return structs.Invalidf("the policy has no valid name: %s", accessNameForm)

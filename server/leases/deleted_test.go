@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// What a leader knows of a node goes with its row, but not while a lease of it runs, nor before the log has
-// the node down.
+// A leader forgets a node whose row is deleted. It remembers the node while its lease runs, and until the log
+// has the node down.
 func TestForgetDeleted_KeepsWhatStillCounts(t *testing.T) {
 	store := state.New()
 	err := store.Write(1, func(tx *state.WriteTx) error {

@@ -1,6 +1,6 @@
 // Package namespace has the namespaces with their quotas, and the rules on both. A namespace needs no row: it
-// exists while a volume, a variable or a job that is not dead is in it. What users may do in a namespace is
-// not decided here.
+// exists while it has a volume, a variable or a job that is not dead. The policies of access decide what
+// users may do in a namespace.
 //
 // The use of a quota is a computed row of the schema, which follows the allocations, the volumes and the
 // namespaces in the transactions that change these.

@@ -73,7 +73,7 @@ func canonicalizeCheck(c *structs.ServiceCheck, s structs.OwnedService) {
 			c.CheckRestart = &structs.CheckRestart{}
 		}
 
-		// What the check leaves out comes from its service, field by field.
+		// The service gives each field that the check leaves out.
 		setDefault(&c.CheckRestart.Limit, of.Limit)
 		setDefault(&c.CheckRestart.Grace, of.Grace)
 		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || of.IgnoreWarnings

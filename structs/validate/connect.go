@@ -306,7 +306,7 @@ func checkSidecarTask(f field.Errors, t *structs.SidecarTask, g *structs.TaskGro
 	}
 
 	if t.Resources != nil {
-		// What the user leaves out gets the defaults of a proxy, and not a task's.
+		// Missing resources get the defaults of a proxy, and not a task's.
 		r := *t.Resources
 		r.CPU = cmp.Or(r.CPU, structs.DefaultProxyCPU)
 		r.MemoryMB = cmp.Or(r.MemoryMB, structs.DefaultProxyMemoryMB)
