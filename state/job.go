@@ -282,21 +282,29 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 // pruneVersions deletes the old versions that no allocation uses, and their deployments. It keeps the newest
 // stable version, and those with tags. If the job is gone, all its versions are old.
 func pruneVersions(tx *WriteTx, ns, id string) {
+	j := Job(tx, ns, id)
+	kept := 0
+	if j != nil {
+		kept = keptVersions + 1
+	}
+
+	versions := slices.Collect(JobVersions(tx, ns, id))
+	if len(versions) <= kept {
+		return // as at the most registrations
+	}
+
 	used := map[uint64]bool{}
 	for a := range AllocsByJob(tx, ns, id) {
 		used[a.JobVersion] = true
 	}
 
-	kept := 0
-	if j := Job(tx, ns, id); j != nil {
-		kept = keptVersions + 1
+	if j != nil {
 		keepTagged(tx, j, used)
 		if stable := NewestStable(tx, j); stable != nil {
 			used[stable.Version] = true
 		}
 	}
 
-	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
 			schema.JobVersions.Delete(tx, v)

@@ -18,7 +18,7 @@ func newestField(o *Outlook, g *structs.TaskGroup) level.Part {
 // AgentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
 // field that the agent of the node does not know. They would run on without the change.
 func (g *Group) AgentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
-	if n.Level() >= g.newest.Level {
+	if g.newest.Level == 0 || n.Level() >= g.newest.Level {
 		return false
 	}
 
@@ -29,7 +29,9 @@ func (g *Group) AgentDropsChange(older *structs.TaskGroup, n *structs.Node) bool
 
 // knowsFields is a group filter: the agent of the node knows every field of the group.
 func knowsFields(g *Group, n *structs.Node) string {
-	if n.Level() >= g.newest.Level {
+	// Most groups have no such field. That is asked first, because a placement looks at many nodes, and the
+	// level of a node is a text.
+	if g.newest.Level == 0 || n.Level() >= g.newest.Level {
 		return ""
 	}
 	return fmt.Sprintf("the agent of the node has %s %d (version %s); %s needs %d or later: update the agent",

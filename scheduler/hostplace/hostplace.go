@@ -81,6 +81,10 @@ type Of struct {
 // LookUp returns the demand of an allocation.
 func (p *Plan) LookUp(tx state.Reader, o Of) Demand {
 	d := Demand{of: o}
+	if len(o.Group.Volumes) == 0 {
+		return d // each placement asks, and a sorted list of nothing is an allocation
+	}
+
 	for _, alias := range slices.Sorted(maps.Keys(o.Group.Volumes)) {
 		r := o.Group.Volumes[alias]
 		if r == nil || r.Type != structs.VolumeTypeHost {

@@ -33,6 +33,10 @@ type candidateSet struct {
 	classes    []*nodeClass
 	byKey      map[string]*nodeClass
 	rejections *rejects.Count // of nodes that the group's filters rejected, or that are full
+
+	// The memory of the last sample. The next one reuses it.
+	top    topN
+	reason []rejected
 }
 
 // candidate is a node that a group may get.
@@ -277,7 +281,7 @@ func leavesFull(r *rejects.Rejection) bool {
 }
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
-// reports whether it has the results of every node.
+// reports whether it has the results of every node. top is valid until the next sample of the candidates.
 func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN, t *rejects.Count, all bool) {
 	s := sample{
 		enough: p.options.Enough,
@@ -285,6 +289,8 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 		mayEnd: most != 0,
 
 		repeats: p.repeats(w),
+		top:     o.top[:0],
+		reason:  o.reason[:0],
 	}
 
 	o.readAhead()
@@ -323,6 +329,8 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 	}
 
 	o.settle(&s)
+	o.top = s.top
+	o.reason = s.reason
 	t = o.rejections.Clone()
 	for _, r := range s.reason {
 		// settle has counted the full ones for all further placements.

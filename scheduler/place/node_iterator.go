@@ -33,11 +33,8 @@ type source struct {
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
 func (p *Placer) sourceOf(w *Placement) source {
-	// Without a narrower source all nodes are candidates. Its size is above any other.
-	best := source{
-		size: math.MaxInt,
-		from: p.nodesFrom,
-	}
+	// Without a narrower source all nodes are candidates.
+	best := p.allNodes
 	if id := w.Group.Spec.OnlyNode; id != "" {
 		best = listSource("node "+id, nodesWithID(p.outlook, id))
 	}
@@ -103,13 +100,16 @@ func (p *Placer) pluginSource(uses []feasible.VolumeUse, plugin string) source {
 	return source{name: name, from: from}
 }
 
-// nodesFrom returns a function that returns all nodes from an ID on.
-func (p *Placer) nodesFrom(id string) func() candidate {
-	next := state.NodesWithUse(p.outlook, id)
-	return func() candidate {
-		n, use := next()
-		return candidate{node: n, use: use}
+// allNodes returns the source of all nodes. Its size is above any other.
+func allNodes(tx state.Reader) source {
+	from := func(id string) func() candidate {
+		next := state.NodesWithUse(tx, id)
+		return func() candidate {
+			n, use := next()
+			return candidate{node: n, use: use}
+		}
 	}
+	return source{size: math.MaxInt, from: from}
 }
 
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.

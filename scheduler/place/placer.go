@@ -28,6 +28,7 @@ type Placer struct {
 	ExhaustedNodes map[string]bool // without capacity for a per-node job, by ID
 
 	outlook    *feasible.Outlook
+	allNodes   source // the widest one
 	options    Options
 	placements []*Placement
 	rollout    *rollout.Rollout // of the job's version
@@ -43,6 +44,7 @@ type Placer struct {
 func New(o *feasible.Outlook, with Options) *Placer {
 	return &Placer{
 		outlook:        o,
+		allNodes:       allNodes(o),
 		options:        with,
 		ExhaustedNodes: map[string]bool{},
 		spares:         map[jobGroup]*groupSpare{},

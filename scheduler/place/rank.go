@@ -137,7 +137,7 @@ type topN []ranked
 // insert adds a node if it is among the best. It keeps one place more for the moment of the insertion.
 func (p *topN) insert(r ranked) {
 	best := *p
-	if best == nil {
+	if cap(best) == 0 {
 		best = make(topN, 0, keptScores+1)
 	}
 	at := len(best)
