@@ -87,7 +87,7 @@ func (tx *ReadTx) inList(at pathKey) *slot {
 func (tx *ReadTx) scanList(at pathKey) scan {
 	it := &listIterator{rows: tx.rows}
 	if len(at.key) == 0 {
-		it.lists = must(tx.txn.Get(at.path.name, memdbIndex, tx.keyArgs(nil)...))
+		it.lists = must(tx.txn.Get(at.path.tree, memdbIndex, tx.keyArgs(nil)...))
 	} else {
 		_, row := tx.list(at)
 		it.rest = row.list().withPrefix(at.key)

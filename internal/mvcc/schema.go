@@ -63,6 +63,7 @@ func buildSchema(s *Schema) *builtSchema {
 
 			names[p.name] = true
 			p.order = len(b.paths)
+			p.tree = treeName(p.order)
 			b.paths = append(b.paths, p)
 		}
 	}

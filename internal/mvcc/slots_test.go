@@ -21,7 +21,7 @@ func checkConsistent(t *testing.T, s *DB) {
 	keys := 0
 	for _, p := range v.schema.paths {
 		if p.lists {
-			all := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
+			all := must(tx.txn.Get(p.tree, memdbIndex, tx.keyArgs(nil)...))
 			for list, _ := all.Next().(*slot); list != nil; list, _ = all.Next().(*slot) {
 				if used[list.number] != nil || len(v.rows.At(list.number).(listRow).list()) == 0 {
 					t.Fatalf("the list at number %d is empty or has the number of another row", list.number)

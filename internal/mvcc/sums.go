@@ -109,7 +109,7 @@ func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 		return func(part string) *S { return new(s.Of(tx, part)) }
 	}
 
-	slots := must(tx.txn.LowerBound(path.name, memdbIndex, tx.keyArgs(KeyOf(first))...))
+	slots := must(tx.txn.LowerBound(path.tree, memdbIndex, tx.keyArgs(KeyOf(first))...))
 	next := func() *summedList[S] {
 		if s, _ := slots.Next().(*slot); s != nil {
 			return tx.rows.At(s.number).(*summedList[S])
@@ -138,7 +138,7 @@ func (l *loading) sumLists() {
 		if p.sums == nil {
 			continue
 		}
-		slots := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
+		slots := must(tx.txn.Get(p.tree, memdbIndex, tx.keyArgs(nil)...))
 		for s, _ := slots.Next().(*slot); s != nil; s, _ = slots.Next().(*slot) {
 			list := tx.rows.At(s.number).(slotList)
 			l.view.rows.Set(l.writing, s.number, p.sums.total(list, tx.rows))

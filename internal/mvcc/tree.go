@@ -5,13 +5,14 @@ import (
 )
 
 // path is an access path: the keys of a table, or of one of its indexes. The memdb schema has a table for
-// each, as csi_claims and csi_claims.node. Such a table has one index, which is a radix tree from keys to
+// each. Such a table has one index, which is a radix tree from keys to
 // slots.
 //
 // The channels of memdb, which report changes to readers, are not used (see watch.go). A snapshot of a memdb
 // database does not maintain them, so all writes go to a snapshot.
 type path struct {
-	name  string   // of the memdb table
+	name  string   // as csi_claims and csi_claims.node
+	tree  string   // the name of its memdb table: see treeName
 	order int      // position among the paths of the schema
 	table int      // number of the table in the schema
 	own   bool     // it has the keys of the table
@@ -43,6 +44,14 @@ func (w *keyIndexer) FromObject(any) (bool, []byte, error) {
 	return true, w.key, nil
 }
 
+// treeName returns the name of the memdb table of a path. memdb has the roots of its trees in a tree by their
+// names, and each commit copies the nodes above the trees that it has changed. So the names are short, and
+// those of paths that change together share their first letter.
+func treeName(order int) string {
+	const width = 12 // the tables and indexes of the servers are about its square
+	return string([]rune{rune('a' + order/width), rune('a' + order%width)})
+}
+
 // newTrees returns an empty database and the indexer of its writer.
 func newTrees(paths []*path) (*memdb.MemDB, *keyIndexer) {
 	w := &keyIndexer{}
@@ -53,8 +62,8 @@ func newTrees(paths []*path) (*memdb.MemDB, *keyIndexer) {
 	}
 	schema := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, p := range paths {
-		schema.Tables[p.name] = &memdb.TableSchema{
-			Name:    p.name,
+		schema.Tables[p.tree] = &memdb.TableSchema{
+			Name:    p.tree,
 			Indexes: map[string]*memdb.IndexSchema{memdbIndex: index},
 		}
 	}
@@ -76,7 +85,7 @@ func (w *keyIndexer) setSlot(txn *memdb.Txn, at pathKey, s *slot) {
 	if s == nil {
 		change = txn.Delete
 	}
-	err := change(at.path.name, s)
+	err := change(at.path.tree, s)
 	if err != nil {
 		panic(err) // there is nothing to remove, or the schema and this code disagree
 	}
@@ -114,7 +123,7 @@ func (tx *ReadTx) inTree(at pathKey) *slot {
 
 // slotAt returns the slot at a whole key of a tree, nil if there is none.
 func (tx *ReadTx) slotAt(at pathKey) *slot {
-	s, _ := must(tx.txn.First(at.path.name,
+	s, _ := must(tx.txn.First(at.path.tree,
 		memdbIndex, tx.keyArgs(at.key)...)).(*slot)
 	return s
 }
@@ -169,6 +178,6 @@ func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
 	if at.path.lists {
 		panic("a list index is read in another way than by Scan, First and Has: " + at.path.name)
 	}
-	slots := must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...))
+	slots := must(seek(at.path.tree, memdbIndex, tx.keyArgs(at.key)...))
 	return scan{slots: slots, rows: tx.rows}
 }

@@ -6,10 +6,22 @@ import (
 	"testing"
 )
 
-// TestOpen_MakesAMemdbTablePerIndex: its name has the names of the table and of the index.
+// TestOpen_MakesAMemdbTablePerIndex: each path has one of its own, with a short name.
 func TestOpen_MakesAMemdbTablePerIndex(t *testing.T) {
-	tables := openDB().now.Load().db.DBSchema().Tables
-	got := slices.Sorted(maps.Keys(tables))
+	db := openDB()
+	tables := db.now.Load().db.DBSchema().Tables
+	var got []string
+	for _, p := range db.schema.paths {
+		if tables[p.tree] == nil || len(p.tree) != 2 {
+			t.Errorf("%s has no memdb table %q of two letters", p.name, p.tree)
+		}
+		delete(tables, p.tree)
+		got = append(got, p.name)
+	}
+	slices.Sort(got)
+	if len(tables) > 0 {
+		t.Errorf("memdb also has %q", slices.Sorted(maps.Keys(tables)))
+	}
 	want := []string{
 		"archive",
 		"items", "items.group", "items.list", "items.tag", "items.turn",
@@ -19,6 +31,6 @@ func TestOpen_MakesAMemdbTablePerIndex(t *testing.T) {
 		"things",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("memdb has tables %q, want %q", got, want)
+		t.Errorf("memdb has trees of %q, want %q", got, want)
 	}
 }
