@@ -15,6 +15,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/control/loop"
 	"berth/server/leases"
 	"berth/state"
 	"berth/structs"
@@ -49,12 +50,14 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	b.Cleanup(s.Close)
 	lead(b, control.Deps{
-		Store:    store,
-		Proposer: raft,
-		Leases:   granted,
-		Term:     1,
-		Logger:   hclog.NewNullLogger(),
-		Config:   control.DefaultConfig(),
+		Common: loop.Common{
+			Store:    store,
+			Proposer: raft,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Leases: granted,
+		Term:   1,
+		Config: control.DefaultConfig(),
 	})
 	for { // until the loop grants leases
 		_, err := granted.Renew(shape.UUID("node", 0), &structs.AgentProof{Nonce: "x"})

@@ -18,6 +18,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	"berth/server/control/cluster"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/trust"
@@ -145,7 +146,9 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.awaitRootKey()
-	loop := cluster.SealLoop{Store: r.store, Proposer: r, Keys: r.keys, Logger: hclog.NewNullLogger()}
+	loop := cluster.SealLoop{Common: loop.Common{
+		Store: r.store, Proposer: r, Keys: r.keys, Logger: hclog.NewNullLogger(),
+	}}
 	r.until("the rows are sealed", func() bool { return loop.Step(t.Context()) == nil })
 	jobs := 0
 	r.until("both have removed the files", func() bool {

@@ -12,6 +12,7 @@ import (
 	"berth/server/control"
 	"berth/server/control/cluster"
 	"berth/server/control/garbage"
+	"berth/server/control/loop"
 	"berth/structs"
 )
 
@@ -144,19 +145,21 @@ func (s *Server) term() uint64 {
 // leaderLoops returns all loops that a leader runs.
 func (s *Server) leaderLoops() []control.Loop {
 	loops := control.Loops(control.Deps{
-		Store:    s.store,
-		Proposer: s,
-		Nodes:    s.nodes,
-		Leases:   s.leases,
-		Calls:    s.calls,
-		Term:     s.term(),
-		Clock:    s.clock,
-		Consul:   s.cfg.Consul,
-		Fencers:  s.cfg.fencers(),
-		Logger:   s.logger.Named("control"),
-		Config:   s.cfg.control(),
-		Drains:   &s.drains,
-		Keys:     s.keys,
+		Common: loop.Common{
+			Store:    s.store,
+			Proposer: s,
+			Nodes:    s.nodes,
+			Clock:    s.clock,
+			Logger:   s.logger.Named("control"),
+			Keys:     s.keys,
+		},
+		Leases:  s.leases,
+		Calls:   s.calls,
+		Term:    s.term(),
+		Consul:  s.cfg.Consul,
+		Fencers: s.cfg.fencers(),
+		Config:  s.cfg.control(),
+		Drains:  &s.drains,
 	})
 	return append([]control.Loop{
 		{Name: "cluster_time", Run: s.keeper().Run},
@@ -173,11 +176,13 @@ func (s *Server) leaderLoops() []control.Loop {
 // tokenEnds returns the loop that deletes ended tokens.
 func (s *Server) tokenEnds() cluster.TokenExpirer {
 	return cluster.TokenExpirer{
-		Store:    s.store,
-		Proposer: s,
-		Now:      time.Now,
-		Clock:    s.clock,
-		Logger:   s.logger.Named("acl"),
+		Common: loop.Common{
+			Store:    s.store,
+			Proposer: s,
+			Clock:    s.clock,
+			Logger:   s.logger.Named("acl"),
+		},
+		Now: time.Now,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -65,12 +66,14 @@ func newCloudWorld(t *testing.T, seed uint64, pool int64) *cloudWorld {
 	}
 	w.cloud = newCloud(w, pool)
 	w.Deps = Deps{
-		Store:    w.log.Store,
-		Proposer: w,
-		Nodes:    w,
-		Logger:   hclog.NewNullLogger(),
-		Config:   DefaultConfig(),
-		Term:     1,
+		Common: loop.Common{
+			Store:    w.log.Store,
+			Proposer: w,
+			Nodes:    w,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Config: DefaultConfig(),
+		Term:   1,
 	}
 	w.lead()
 	w.calm = true // for the nodes and classes

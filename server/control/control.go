@@ -5,23 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/authority"
-	"berth/server/clock"
 	loops "berth/server/control/cluster"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
+	"berth/server/control/loop"
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/server/leases"
-	"berth/server/nodeconn"
-	"berth/state"
 	"berth/structs/cluster"
 	"berth/structs/storage"
 )
@@ -62,22 +58,15 @@ func DefaultConfig() Config {
 
 // Deps are the dependencies of the loops. The endpoints also use Leases, to renew them.
 type Deps struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Nodes    nodeconn.Caller
-	Leases   *leases.Leases
-	Term     uint64       // Raft's term of the leadership; not 0
-	Consul   loops.Consul // nil: the servers use no Consul
-	Fencers  fence.Devices
-	Logger   hclog.Logger
-	Config   Config
+	loop.Common
+	Leases  *leases.Leases
+	Term    uint64       // Raft's term of the leadership; not 0
+	Consul  loops.Consul // nil: the servers use no Consul
+	Fencers fence.Devices
+	Config  Config
 	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain
 	// for which it was planned. nil: nothing else changes drains.
 	Drains sync.Locker
-	// Keys open the secrets of the cluster. nil: none.
-	Keys *keyring.Ring
-	// Clock is the time by which ages count. nil: the wall clock.
-	Clock *clock.Cluster
 	// Calls gives the loads of plugins to those who share it. nil: nobody else asks.
 	Calls *workqueue.Loads
 }
@@ -86,150 +75,6 @@ type Deps struct {
 func propose[P any](ctx context.Context, d Deps, c fsm.Command[P], payload *P) error {
 	_, err := fsm.Propose(ctx, d.Proposer, c, payload)
 	return err
-}
-
-// runLeases grants and ends the leases of nodes.
-func (d Deps) runLeases(ctx context.Context) {
-	d.Leases.Run(ctx, leases.Deps{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Logger:   d.Logger,
-		Term:     d.Term,
-		Clock:    d.Clock,
-	})
-}
-
-// firstConfig stores the first configuration of the scheduler.
-func (d Deps) firstConfig() loops.SchedulerConfigLoop {
-	return loops.SchedulerConfigLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Logger:   d.Logger,
-		Config:   d.Config.Scheduler,
-		Retry:    d.Config.Retry,
-	}
-}
-
-// garbage deletes rows that ended long ago.
-func (d Deps) garbage() garbage.Loop {
-	return garbage.Loop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Logger:   d.Logger,
-		Interval: d.Config.GCInterval,
-		Clock:    d.Clock,
-		Keep:     d.Config.GCKeep,
-	}
-}
-
-// snapshotSchedules takes snapshots by their schedules, and deletes snapshots that are no longer kept.
-func (d Deps) snapshotSchedules() workqueue.Runner {
-	return volumes.NewScheduleLoop(volumes.ScheduleDeps{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Clock:    d.Clock,
-		Logger:   d.Logger,
-		Retry:    d.Config.Retry,
-	})
-}
-
-// siTokens revokes tokens in Consul.
-func (d Deps) siTokens() loops.ConsulTokenLoop {
-	return loops.ConsulTokenLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Consul:   d.Consul,
-		Clock:    d.Clock,
-		Logger:   d.Logger,
-		Retry:    d.Config.Retry,
-	}
-}
-
-// runFence fences lost nodes.
-func (d Deps) runFence(ctx context.Context) {
-	loop := fence.Loop{
-		Store:       d.Store,
-		Proposer:    d.Proposer,
-		Logger:      d.Logger,
-		Now:         time.Now,
-		Devices:     d.Fencers,
-		MaxParallel: d.Config.FenceParallel,
-	}
-	loop.Run(ctx)
-}
-
-// runLeaseProofs releases the claims whose nodes end them with their leases.
-func (d Deps) runLeaseProofs(ctx context.Context) {
-	loop := fence.LeaseLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Logger:   d.Logger,
-		Now:      time.Now,
-	}
-	loop.Run(ctx)
-}
-
-// runGrowth makes volumes larger before they are full.
-func (d Deps) runGrowth(ctx context.Context) {
-	loop := volumes.GrowthLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Nodes:    d.Nodes,
-		Logger:   d.Logger,
-	}
-	loop.Run(ctx)
-}
-
-// runSeal encrypts secrets that are stored without encryption.
-func (d Deps) runSeal(ctx context.Context) {
-	loops.SealLoop{Store: d.Store, Proposer: d.Proposer, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
-}
-
-// runSigningKeys keeps the keys of identities.
-func (d Deps) runSigningKeys(ctx context.Context) {
-	loop := loops.SigningKeyLoop{
-		Store:       d.Store,
-		Proposer:    d.Proposer,
-		Keys:        d.Keys,
-		Clock:       d.Clock,
-		RotateAfter: d.Config.RotateSigning,
-		Logger:      d.Logger,
-	}
-	loop.Run(ctx)
-}
-
-// capacity asks plugins for their free space.
-func (d Deps) capacity() volumes.CapacityLoop {
-	return volumes.CapacityLoop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}
-}
-
-// drift compares the rows with what plugins list.
-func (d Deps) drift() volumes.DriftLoop {
-	return volumes.DriftLoop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}
-}
-
-// runVolumeHealth reads the health of volumes from controllers.
-func (d Deps) runVolumeHealth(ctx context.Context) {
-	loop := volumes.HealthLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Nodes:    d.Nodes,
-		Keys:     d.Keys,
-		Logger:   d.Logger,
-	}
-	loop.Run(ctx)
-}
-
-// runAuthorityKey takes the authority of the files of this server.
-func (d Deps) runAuthorityKey(ctx context.Context) {
-	loop := loops.AuthorityKeyLoop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Keys:     d.Keys,
-		Files:    d.Config.Authority,
-		Logger:   d.Logger,
-	}
-	loop.Run(ctx)
 }
 
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
@@ -253,26 +98,41 @@ func Loops(d Deps) []Loop {
 	}
 
 	return []Loop{
-		{"leases", d.runLeases},
-		{"scheduler_config", d.firstConfig().Run},
+		{"leases", func(ctx context.Context) { d.Leases.Run(ctx, leases.Deps{Common: d.Common, Term: d.Term}) }},
+		{"scheduler_config", loops.SchedulerConfigLoop{
+			Common: d.Common,
+			Config: d.Config.Scheduler,
+			Retry:  d.Config.Retry,
+		}.Run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
-		{"capacity", d.capacity().Run},
-		{"drift", d.drift().Run},
-		{"volume_health", d.runVolumeHealth},
+		{"capacity", volumes.CapacityLoop{Common: d.Common}.Run},
+		{"drift", volumes.DriftLoop{Common: d.Common}.Run},
+		{"volume_health", volumes.HealthLoop{Common: d.Common}.Run},
 		{"reaper", reaperLoop{d}.runner().Run},
-		{"fence", d.runFence},
-		{"lease_proofs", d.runLeaseProofs},
-		{"seal_secrets", d.runSeal},
-		{"signing_keys", d.runSigningKeys},
+		{"fence", func(ctx context.Context) {
+			l := fence.Loop{
+				Common:      d.Common,
+				Now:         time.Now,
+				Devices:     d.Fencers,
+				MaxParallel: d.Config.FenceParallel,
+			}
+			l.Run(ctx)
+		}},
+		{"lease_proofs", func(ctx context.Context) {
+			l := fence.LeaseLoop{Common: d.Common, Now: time.Now}
+			l.Run(ctx)
+		}},
+		{"seal_secrets", loops.SealLoop{Common: d.Common}.Run},
+		{"signing_keys", loops.SigningKeyLoop{Common: d.Common, RotateAfter: d.Config.RotateSigning}.Run},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
-		{"growth", d.runGrowth},
+		{"growth", volumes.GrowthLoop{Common: d.Common}.Run},
 		{"periodic", periodicLoop{d}.run},
-		{"snapshot_schedules", d.snapshotSchedules().Run},
-		{"si_tokens", d.siTokens().Run},
-		{"gc", d.garbage().Run},
-		{"authority", d.runAuthorityKey},
-		{"gauges", loops.GaugeLoop{Store: d.Store, Calls: d.Calls}.Run},
+		{"snapshot_schedules", volumes.ScheduleLoop{Common: d.Common, Retry: d.Config.Retry}.Runner().Run},
+		{"si_tokens", loops.ConsulTokenLoop{Common: d.Common, Consul: d.Consul, Retry: d.Config.Retry}.Run},
+		{"gc", garbage.Loop{Common: d.Common, Interval: d.Config.GCInterval, Keep: d.Config.GCKeep}.Run},
+		{"authority", loops.AuthorityKeyLoop{Common: d.Common, Files: d.Config.Authority}.Run},
+		{"gauges", loops.GaugeLoop{Common: d.Common, Calls: d.Calls}.Run},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/server/control/garbage"
+	"berth/server/control/loop"
 	"berth/server/leases"
 	"berth/state"
 	"berth/state/csi"
@@ -61,12 +62,14 @@ func newTestEnv(t testing.TB) *testEnv {
 		Node: 24 * time.Hour,
 	}
 	w.Deps = Deps{
-		Store:    w.log.Store,
-		Proposer: w.log,
-		Nodes:    w,
-		Logger:   hclog.NewNullLogger(),
-		Config:   config,
-		Term:     1,
+		Common: loop.Common{
+			Store:    w.log.Store,
+			Proposer: w.log,
+			Nodes:    w,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Config: config,
+		Term:   1,
 	}
 	w.Leases = leases.New(w.Config.Leases, boottime.Monotonic())
 	return w

@@ -56,7 +56,7 @@ func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Config.Scheduler.SchedulerAlgorithm = cluster.AlgorithmSpread
 		w.log.Fail(structs.Unavailablef("no quorum"))
-		stop := start(w.firstConfig().Run)
+		stop := w.runLoop("scheduler_config")
 		defer stop()
 		after(time.Minute)
 		w.log.Fail(nil)
@@ -65,7 +65,7 @@ func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T
 			t.Errorf("got %+v after the log is back", got)
 		}
 		w.pause(true) // an operator changes it
-		stop2 := start(w.firstConfig().Run)
+		stop2 := w.runLoop("scheduler_config")
 		defer stop2()
 		after(time.Minute)
 		if got := w.schedulerConfig(); got.SchedulerAlgorithm != cluster.AlgorithmBinpack || !got.PauseEvalBroker {

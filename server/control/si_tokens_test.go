@@ -63,7 +63,8 @@ func tokenEnv(t *testing.T, allocs ...string) (*testEnv, *fakeConsul) {
 func (w *testEnv) revokeFor(d time.Duration) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	defer cancel()
-	w.siTokens().Run(ctx)
+	defer w.runLoop("si_tokens")()
+	<-ctx.Done()
 }
 
 func (w *testEnv) tokens() (left []string) {

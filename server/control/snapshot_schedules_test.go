@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state/clustertime"
@@ -140,9 +141,10 @@ func TestSnapshotSchedule_TakesEachTimeOnceOverChangesOfTheLeader(t *testing.T) 
 				for range 3 {
 					first := &dyingLeader{testEnv: w, before: killed.before, lost: killed.lost}
 					first.ctx, first.die = context.WithCancel(t.Context())
-					volumes.NewScheduleLoop(volumes.ScheduleDeps{
-						Store: w.Store, Proposer: first, Logger: w.Logger, Retry: w.Config.Retry,
-					}).Run(first.ctx)
+					volumes.ScheduleLoop{
+						Common: loop.Common{Store: w.Store, Proposer: first, Logger: w.Logger},
+						Retry:  w.Config.Retry,
+					}.Runner().Run(first.ctx)
 
 					stop := w.runLoop("snapshot_schedules")
 					after(30 * time.Minute)
@@ -321,12 +323,10 @@ func TestSnapshotSchedule_LooksAgainSoonByAWrongClock(t *testing.T) {
 		for ahead, want := range map[time.Duration]time.Time{
 			0: now.Truncate(time.Hour).Add(time.Hour), 30 * time.Hour: soon, -30 * time.Hour: soon,
 		} {
-			loop := volumes.NewScheduleLoop(volumes.ScheduleDeps{
-				Store: w.Store,
-				Clock: clock.Wall(func() time.Time { return now.Add(-ahead) }),
-			})
+			wrong := clock.Wall(func() time.Time { return now.Add(-ahead) })
+			schedules := volumes.ScheduleLoop{Common: loop.Common{Store: w.Store, Clock: wrong}}.Runner()
 			key := workqueue.Key{Topic: schema.SnapshotScheduleRows, Key: [3]string{"default", "s"}}
-			step := loop.Read(w.Store.Read(), key)
+			step := schedules.Read(w.Store.Read(), key)
 			if step.Op == "go on" || !step.Due.Equal(want) {
 				t.Errorf("by a clock that is %s ahead the next step is %s at %s", ahead, step.Op, step.Due)
 			}

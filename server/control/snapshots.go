@@ -107,7 +107,7 @@ func (c controllerLoop) around(
 	if !p.IsWanted() {
 		return storage.Consistency{}, call()
 	}
-	return volumes.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, p.MayBeCut(), call)
+	return volumes.Quiescer{Common: c.Common}.Around(ctx, rows, p.MayBeCut(), call)
 }
 
 // snapshotOutcome completes and records the outcome of a call.

@@ -13,6 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/boottime"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
@@ -74,10 +75,12 @@ func (c *testCluster) lead(config Config, term uint64) (l *Leases, stop func()) 
 	go func() {
 		defer close(ended)
 		l.Run(ctx, Deps{
-			Store:    c.Store,
-			Proposer: c,
-			Logger:   hclog.NewNullLogger(),
-			Term:     term,
+			Common: loop.Common{
+				Store:    c.Store,
+				Proposer: c,
+				Logger:   hclog.NewNullLogger(),
+			},
+			Term: term,
 		})
 	}()
 	synctest.Wait()
@@ -373,7 +376,10 @@ func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
 				granted++
 			}
 		}}
-		lead := l.Lead(Deps{Store: c.Store, Proposer: d, Logger: hclog.NewNullLogger(), Term: 1})
+		lead := l.Lead(Deps{
+			Common: loop.Common{Store: c.Store, Proposer: d, Logger: hclog.NewNullLogger()},
+			Term:   1,
+		})
 		for range 300 {
 			lead.Step(t.Context())
 			time.Sleep(expiredTogether)
@@ -397,7 +403,7 @@ func TestMarkDown_BoundsTheNodesOfAnEntry(t *testing.T) {
 		}
 		l := New(tenSeconds, c.clock)
 		l.begin(1)
-		r := l.Lead(Deps{Store: c.Store, Proposer: c, Logger: hclog.NewNullLogger()})
+		r := l.Lead(Deps{Common: loop.Common{Store: c.Store, Proposer: c, Logger: hclog.NewNullLogger()}})
 		before := c.Len()
 		r.markDown(t.Context(), nodes)
 		if n := c.Len() - before; n != 3 {

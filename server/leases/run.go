@@ -5,12 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
-	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
@@ -31,11 +29,8 @@ const (
 
 // Deps are the dependencies of a leadership.
 type Deps struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Logger   hclog.Logger
-	Term     uint64         // Raft's term of the leadership; not 0
-	Clock    *clock.Cluster // of the log entries
+	loop.Common
+	Term uint64 // Raft's term of the leadership; not 0
 }
 
 // Run grants and ends leases while this server leads, until ctx ends. It marks nodes down whose leases have

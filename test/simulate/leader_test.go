@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/scheduler"
 	"berth/server/control/fence"
+	"berth/server/control/loop"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -69,24 +70,30 @@ func (w *world) elect() {
 	}
 	l.leases = leases.New(config, l.clocks.boot)
 	l.lease = l.leases.Lead(leases.Deps{
-		Store:    w.store,
-		Proposer: loops{l},
-		Logger:   hclog.NewNullLogger(),
-		Term:     l.term,
-		Clock:    l.clocks.cluster,
+		Common: loop.Common{
+			Store:    w.store,
+			Proposer: loops{l},
+			Logger:   hclog.NewNullLogger(),
+			Clock:    l.clocks.cluster,
+		},
+		Term: l.term,
 	})
 	l.fencing = fence.Loop{
-		Store:    w.store,
-		Proposer: loops{l},
-		Logger:   hclog.NewNullLogger(),
-		Now:      l.clocks.wall,
-		Devices:  fence.Devices{w.device.row()},
+		Common: loop.Common{
+			Store:    w.store,
+			Proposer: loops{l},
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now:     l.clocks.wall,
+		Devices: fence.Devices{w.device.row()},
 	}
 	l.proofs = fence.LeaseLoop{
-		Store:    w.store,
-		Proposer: loops{l},
-		Logger:   hclog.NewNullLogger(),
-		Now:      l.clocks.wall,
+		Common: loop.Common{
+			Store:    w.store,
+			Proposer: loops{l},
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now: l.clocks.wall,
 	}
 	w.leader = l
 	w.note("leader of term %d", l.term)

@@ -23,6 +23,7 @@ import (
 	"berth/server/control"
 	"berth/server/control/cluster"
 	"berth/server/control/garbage"
+	"berth/server/control/loop"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -76,14 +77,16 @@ func newWorld(t *testing.T, seed uint64) *world {
 	config.GCInterval = time.Minute
 	config.GCKeep = garbage.Thresholds{Eval: 5 * time.Minute, Job: 10 * time.Minute, Node: time.Hour}
 	w.deps = control.Deps{
-		Store:    w.store,
-		Proposer: w.log,
-		Nodes:    w,
-		Leases:   leases.New(config.Leases, boottime.Monotonic()),
-		Logger:   hclog.NewNullLogger(),
-		Config:   config,
-		Term:     1,
-		Clock:    w.clocks.Cluster,
+		Common: loop.Common{
+			Store:    w.store,
+			Proposer: w.log,
+			Nodes:    w,
+			Logger:   hclog.NewNullLogger(),
+			Clock:    w.clocks.Cluster,
+		},
+		Leases: leases.New(config.Leases, boottime.Monotonic()),
+		Config: config,
+		Term:   1,
 	}
 	w.log.fsm.Observe(newAges(w))
 	serve := endpoints.New(core.Deps{
@@ -109,11 +112,13 @@ func (w *world) lead() {
 	keeper.Begin(ctx)
 	all.Go(func() { keeper.Run(ctx) })
 	tokens := cluster.TokenExpirer{
-		Store:    w.store,
-		Proposer: w.log,
-		Now:      w.clocks.wall,
-		Clock:    w.clocks.Cluster,
-		Logger:   hclog.NewNullLogger(),
+		Common: loop.Common{
+			Store:    w.store,
+			Proposer: w.log,
+			Clock:    w.clocks.Cluster,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now: w.clocks.wall,
 	}
 	all.Go(func() { tokens.Run(ctx) })
 	for _, loop := range control.Loops(w.deps) {

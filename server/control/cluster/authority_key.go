@@ -4,14 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/server/authority"
-	"berth/state"
+	"berth/server/control/loop"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -28,11 +25,8 @@ const (
 //
 // It has the cluster keep the key of its certificate authority, while this server leads.
 type AuthorityKeyLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Keys     *keyring.Ring
-	Files    authority.Files
-	Logger   hclog.Logger
+	loop.Common
+	Files authority.Files
 }
 
 // Run stores the authority of the files of this server, if the cluster has none or if the root key that

@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
@@ -48,7 +49,7 @@ func TestRun_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := AuthorityKeyLoop{Store: store, Logger: hclog.NewNullLogger()}
+	l := AuthorityKeyLoop{Common: loop.Common{Store: store, Logger: hclog.NewNullLogger()}}
 	l.Files.Cert = next.CAFile
 	l.Files.Key = filepath.Join(t.TempDir(), "ca-key.pem")
 	pkitest.Write(t, l.Files.Key, keyPEM)

@@ -5,11 +5,9 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
@@ -29,12 +27,9 @@ type Consul interface {
 //
 // It revokes the tokens of services in Consul.
 type ConsulTokenLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Clock    *clock.Cluster // nil: the wall clock
-	Consul   Consul         // nil: the servers use no Consul
-	Logger   hclog.Logger
-	Retry    backoff.Backoff
+	loop.Common
+	Consul Consul // nil: the servers use no Consul
+	Retry  backoff.Backoff
 }
 
 // maxRevocations is the number of revocations in flight at once.

@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/internal/telemetry"
+	"berth/server/control/loop"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi"
@@ -23,7 +24,7 @@ import (
 //
 // It reports on the leader how many rows are in each state, and how many calls of plugins wait.
 type GaugeLoop struct {
-	Store *state.Store
+	loop.Common
 	Calls *workqueue.Loads // of the loop of the controllers, whose groups are plugins
 }
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -16,11 +15,9 @@ import (
 // SchedulerConfigLoop stores the configuration of the scheduler that the server's own configuration has, if
 // none is stored.
 type SchedulerConfigLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Logger   hclog.Logger
-	Config   cluster.SchedulerConfiguration
-	Retry    backoff.Backoff
+	loop.Common
+	Config cluster.SchedulerConfiguration
+	Retry  backoff.Backoff
 }
 
 // Run ends once a configuration is stored, or with ctx.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/keyring"
-	"berth/state"
+	"berth/server/control/loop"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -22,10 +20,7 @@ import (
 // It encrypts the plain secrets of rows while this server leads, once the cluster has a root key.
 // The leader starts the loop, and ends it with its leadership.
 type SealLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Keys     *keyring.Ring
-	Logger   hclog.Logger
+	loop.Common
 }
 
 // sealInterval is the time between two steps. New secrets are encrypted before they are stored, so nothing

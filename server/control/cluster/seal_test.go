@@ -13,6 +13,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	loops "berth/server/control/cluster"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/trust"
@@ -60,7 +61,9 @@ func (c *sealCluster) putVolume(id string) {
 }
 
 func (c *sealCluster) loop() loops.SealLoop {
-	return loops.SealLoop{Store: c.Store, Proposer: c, Keys: c.keys, Logger: hclog.NewNullLogger()}
+	return loops.SealLoop{Common: loop.Common{
+		Store: c.Store, Proposer: c, Keys: c.keys, Logger: hclog.NewNullLogger(),
+	}}
 }
 
 func (c *sealCluster) addKey() {

@@ -5,13 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/idtoken"
-	"berth/internal/keyring"
-	"berth/server/clock"
-	"berth/state"
+	"berth/server/control/loop"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -37,12 +33,8 @@ const (
 // A key is published before it signs, and it is published until the last identity that it signed has ended.
 // So whoever verifies identities knows their keys, also with the answer of an earlier request.
 type SigningKeyLoop struct {
-	Store       *state.Store
-	Proposer    fsm.Proposer
-	Keys        *keyring.Ring  // encrypts the private parts
-	Clock       *clock.Cluster // of the ages of keys. nil: the wall clock
+	loop.Common
 	RotateAfter time.Duration
-	Logger      hclog.Logger
 }
 
 // Run keeps the keys until ctx ends. It tells each fault once.

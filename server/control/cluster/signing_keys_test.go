@@ -17,6 +17,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -69,11 +70,13 @@ func (c *testCluster) run() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		SigningKeyLoop{
-			Store:       c.Store,
-			Proposer:    c,
-			Keys:        c.ring,
+			Common: loop.Common{
+				Store:    c.Store,
+				Proposer: c,
+				Keys:     c.ring,
+				Logger:   hclog.NewNullLogger(),
+			},
 			RotateAfter: idtoken.DefaultSettings().RotateAfter,
-			Logger:      hclog.NewNullLogger(),
 		}.Run(ctx)
 	})
 	c.t.Cleanup(func() {
@@ -263,13 +266,15 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 		c.rotateRoot()
 		row := &cluster.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
 		l := SigningKeyLoop{
-			Store:    c.Store,
-			Proposer: c,
-			Keys:     c.ring,
-			Clock: clock.New(func() boottime.Instant { return 0 },
-				func() *cluster.ClusterTime { return row }),
+			Common: loop.Common{
+				Store:    c.Store,
+				Proposer: c,
+				Keys:     c.ring,
+				Clock: clock.New(func() boottime.Instant { return 0 },
+					func() *cluster.ClusterTime { return row }),
+				Logger: hclog.NewNullLogger(),
+			},
 			RotateAfter: idtoken.DefaultSettings().RotateAfter,
-			Logger:      hclog.NewNullLogger(),
 		}
 		for range 2 * len(algorithms) {
 			_, err := l.step(t.Context(), &signingUse{})

@@ -4,10 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
-	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/structs/access"
 )
@@ -28,11 +26,8 @@ const (
 // logins has an end: one-time tokens and marks. A token gives nothing from its end on, also while its row is
 // there. With the row go the reads that wait with the token.
 type TokenExpirer struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Now      func() time.Time // the wall clock
-	Clock    *clock.Cluster
-	Logger   hclog.Logger
+	loop.Common
+	Now func() time.Time // the wall clock
 }
 
 // due returns the time up to which ends have passed by both clocks.

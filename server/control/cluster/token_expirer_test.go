@@ -13,6 +13,7 @@ import (
 	"berth/internal/boottime"
 	"berth/server/clock"
 	loops "berth/server/control/cluster"
+	"berth/server/control/loop"
 
 	"berth/state"
 	"berth/structs"
@@ -60,11 +61,13 @@ func (w *tokenWorld) run(at *clock.Cluster) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	expirer := loops.TokenExpirer{
-		Store:    w.Store,
-		Proposer: w,
-		Now:      time.Now,
-		Clock:    at,
-		Logger:   hclog.NewNullLogger(),
+		Common: loop.Common{
+			Store:    w.Store,
+			Proposer: w,
+			Clock:    at,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now: time.Now,
 	}
 	running.Go(func() { expirer.Run(ctx) })
 	synctest.Wait()

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -19,10 +18,8 @@ import (
 // LeaseLoop releases the guarded claims of lost nodes while this server leads, once a node has surely ended
 // their tasks. It is a loop of its own, because a run of a fence agent may take minutes.
 type LeaseLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Logger   hclog.Logger
-	Now      func() time.Time // the wall clock: of the entries
+	loop.Common
+	Now func() time.Time // the wall clock: of the entries
 
 	losses map[string]loss // by node
 }

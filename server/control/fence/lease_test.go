@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -51,10 +52,12 @@ func (c *testCluster) freeAll(volume string) {
 // leadLeases runs the loop of a leader.
 func (c *testCluster) leadLeases() (stop func()) {
 	loop := LeaseLoop{
-		Store:    c.Store,
-		Proposer: c,
-		Logger:   hclog.NewNullLogger(),
-		Now:      time.Now,
+		Common: loop.Common{
+			Store:    c.Store,
+			Proposer: c,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now: time.Now,
 	}
 	return run(loop.Run)
 }

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/loop"
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
@@ -20,11 +20,9 @@ import (
 
 // Loop fences lost nodes while this server leads.
 type Loop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Logger   hclog.Logger
-	Now      func() time.Time // the wall clock
-	Devices  Devices
+	loop.Common
+	Now     func() time.Time // the wall clock
+	Devices Devices
 	// MaxParallel is the most nodes that are fenced at once. 0: one.
 	MaxParallel int
 

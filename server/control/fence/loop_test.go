@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
@@ -146,9 +147,11 @@ func (c *testCluster) lead(devices ...*Device) (stop func()) {
 // leadParallel runs the loop of a leader that fences a number of nodes at once.
 func (c *testCluster) leadParallel(most int, devices ...*Device) (stop func()) {
 	loop := &Loop{
-		Store:       c.Store,
-		Proposer:    c,
-		Logger:      hclog.NewNullLogger(),
+		Common: loop.Common{
+			Store:    c.Store,
+			Proposer: c,
+			Logger:   hclog.NewNullLogger(),
+		},
 		Now:         time.Now,
 		Devices:     devices,
 		MaxParallel: most,

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
@@ -46,11 +47,13 @@ func (c *testCluster) pin(node string, pins map[string]string) {
 func (c *testCluster) step(device *fencing.Device) {
 	c.t.Helper()
 	l := &Loop{
-		Store:    c.Store,
-		Proposer: c,
-		Logger:   hclog.NewNullLogger(),
-		Now:      time.Now,
-		Devices:  NewDevices([]*fencing.Device{device}),
+		Common: loop.Common{
+			Store:    c.Store,
+			Proposer: c,
+			Logger:   hclog.NewNullLogger(),
+		},
+		Now:     time.Now,
+		Devices: NewDevices([]*fencing.Device{device}),
 	}
 	if _, err := l.Step(c.t.Context()); err != nil {
 		c.t.Fatal(err)

@@ -4,22 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/server/clock"
-	"berth/state"
+	"berth/server/control/loop"
 )
 
 // Loop deletes rows that ended long ago.
 type Loop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Logger   hclog.Logger
+	loop.Common
 	Interval time.Duration
 	Keep     Thresholds
-	Clock    *clock.Cluster
 }
 
 // Run collects until ctx ends.

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/loop"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -37,10 +36,7 @@ const callTimeout = 10 * time.Second
 // It asks plugins how much space they have for the volumes that jobs ask for, so that the
 // placement leaves out the places that have too little.
 type CapacityLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Nodes    nodeconn.Caller
-	Logger   hclog.Logger
+	loop.Common
 }
 
 // Run works until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/server/control/volumes"
 	"berth/state/csi"
 	"berth/structs"
@@ -82,7 +83,9 @@ func (w *capacityWorld) rounds(n int) (entries int) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loop := volumes.CapacityLoop{Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
+		loop := volumes.CapacityLoop{Common: loop.Common{
+			Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(),
+		}}
 		loop.Run(ctx)
 	}()
 	time.Sleep(time.Duration(n)*volumes.CapacityInterval - volumes.CapacityInterval/2)

@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/loop"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -37,10 +36,7 @@ const (
 // settings of the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never
 // detached: a list is no consistent view (CSI spec, ListVolumes).
 type DriftLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Nodes    nodeconn.Caller
-	Logger   hclog.Logger
+	loop.Common
 }
 
 // driftMemory is what the loop knows of a plugin.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -245,7 +246,7 @@ func TestLoop_LeavesOutWhatChangesMeanwhile(t *testing.T) {
 			virtualDrift(t, func(t *testing.T, w *driftWorld) {
 				w.addVolume("v")
 				c.before(w)
-				p := newDriftPass(DriftLoop{Store: w.Store, Nodes: w}, "p")
+				p := newDriftPass(DriftLoop{Common: loop.Common{Store: w.Store, Nodes: w}}, "p")
 				w.list = func(*nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 					c.during(w)
 					return &nodecalls.ClientCSIListResponse{Volumes: []*stub{c.page}}, nil
@@ -372,7 +373,7 @@ func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
 				}
 				return &nodecalls.ClientCSIListResponse{Volumes: all}, nil
 			}
-			_, err := newDriftPass(DriftLoop{Store: w.Store, Nodes: w}, "p").run(t.Context())
+			_, err := newDriftPass(DriftLoop{Common: loop.Common{Store: w.Store, Nodes: w}}, "p").run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "more than") {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -122,7 +123,9 @@ func (w *driftWorld) run() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		DriftLoop{Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
+		DriftLoop{Common: loop.Common{
+			Store: w.Store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(),
+		}}.Run(ctx)
 	}()
 	w.stop = func() {
 		cancel()

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/wallclock"
+	"berth/server/control/loop"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -39,10 +39,7 @@ const (
 // It makes volumes larger before they are full, by the rule that their rows have. The leader
 // asks the nodes for the use of these volumes, and the growth itself is an expansion like any other.
 type GrowthLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Nodes    nodeconn.Caller
-	Logger   hclog.Logger
+	loop.Common
 }
 
 // Run makes rounds until ctx ends.

@@ -6,12 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/internal/keyring"
-	"berth/server/nodeconn"
+	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
@@ -54,11 +51,7 @@ const (
 //     is asked ever more seldom.
 //   - Nothing is done to a volume. The rows are for people and alerts.
 type HealthLoop struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Nodes    nodeconn.Caller
-	Keys     *keyring.Ring
-	Logger   hclog.Logger
+	loop.Common
 }
 
 type volumeKey = storage.UsageKey

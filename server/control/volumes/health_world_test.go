@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/keyring"
+	"berth/server/control/loop"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -129,7 +130,13 @@ func (w *healthWorld) run() {
 }
 
 func (w *healthWorld) loop() HealthLoop {
-	return HealthLoop{w.Store, w, w, &keyring.Ring{}, hclog.NewNullLogger()}
+	return HealthLoop{loop.Common{
+		Store:    w.Store,
+		Proposer: w,
+		Nodes:    w,
+		Keys:     &keyring.Ring{},
+		Logger:   hclog.NewNullLogger(),
+	}}
 }
 
 // sleep lets virtual time pass. The loop sees all that the test has set before, and the test what the loop

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"berth/server/control/loop"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -26,8 +27,7 @@ const slack = 10 * time.Second
 // It makes the nodes run the commands of tasks before and after a snapshot of their volume is
 // cut: see structs.SnapshotCommands.
 type Quiescer struct {
-	Nodes nodeconn.Caller
-	Store *state.Store
+	loop.Common
 }
 
 // Needed reports whether Around quiesces tasks, whose commands may take long.

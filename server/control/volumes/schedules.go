@@ -6,11 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/server/clock"
+	"berth/server/control/loop"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/clustertime"
@@ -28,41 +26,26 @@ const (
 	skipped = time.Minute
 )
 
-// loop follows the schedules while this server leads.
-type scheduleLoop struct {
-	store    *state.Store
-	proposer fsm.Proposer
-	clock    *clock.Cluster
-	logger   hclog.Logger
-	retry    backoff.Backoff
-}
-
-// ScheduleDeps are the dependencies of the loop.
-type ScheduleDeps struct {
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Clock    *clock.Cluster // of the ages of snapshots; schedules follow the wall clock
-	Logger   hclog.Logger
-	Retry    backoff.Backoff // after steps that failed
-}
-
-// NewScheduleLoop returns the loop of the schedules.
+// ScheduleLoop follows the schedules while this server leads.
 //
 // It takes the snapshots of schedules at their times, and deletes snapshots that are no longer to be kept. It
-// only changes rows: the controllers call the plugins, as for each snapshot.
+// only changes rows: the controllers call the plugins, as for each snapshot. Schedules follow the wall clock,
+// and the ages of snapshots count by Clock.
 //
 // The row of a schedule is the only memory. The log entry of a time moves the row and records the snapshot,
 // so each time has at most one, whoever leads. Of the times that pass without a leader the latest is taken.
-func NewScheduleLoop(d ScheduleDeps) workqueue.Runner {
-	return scheduleLoop{d.Store, d.Proposer, d.Clock, d.Logger, d.Retry}.runner()
+type ScheduleLoop struct {
+	loop.Common
+	Retry backoff.Backoff // after steps that failed
 }
 
-func (l scheduleLoop) runner() workqueue.Runner {
+// Runner returns the loop, to be run.
+func (l ScheduleLoop) Runner() workqueue.Runner {
 	return workqueue.Runner{
 		Name:     "snapshot_schedules",
-		Logger:   l.logger,
-		Store:    l.store,
-		Retry:    l.retry,
+		Logger:   l.Logger,
+		Store:    l.Store,
+		Retry:    l.Retry,
 		Parallel: workqueue.Always(schedulesAtOnce),
 		Topics:   []state.Topic{schema.SnapshotScheduleRows, schema.SnapshotRows},
 		All:      allKeys,
@@ -101,7 +84,7 @@ func changedKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 }
 
 // read returns the next step of a schedule: a snapshot at a time, or the deletion of one.
-func (l scheduleLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+func (l ScheduleLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	s := snapshot.Schedule(tx, k.Key[0], k.Key[1])
 	if s == nil || s.Paused {
 		return workqueue.Step{}
@@ -118,8 +101,8 @@ func (l scheduleLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 // next returns the step that takes the next snapshot, or lets the schedule go on from now. While a clock is
 // wrong, or was, it looks again soon: the clock may be set right at any time, and the state knows that later
 // than this server.
-func (l scheduleLoop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
-	cluster := l.clock.Now()
+func (l ScheduleLoop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
+	cluster := l.Clock.Now()
 	ahead := time.Unix(0, s.Last).Sub(now) > clustertime.Tolerance
 	if ahead && clustertime.Future(tx, s.Last, cluster.UnixNano()) {
 		return l.goingOn(s)
@@ -134,7 +117,7 @@ func (l scheduleLoop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now ti
 }
 
 // taking returns the step of the next time, the zero value if there is none.
-func (l scheduleLoop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
+func (l ScheduleLoop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
 	next, err := s.Next(after(s, now))
 	if err != nil || next.IsZero() {
 		return workqueue.Step{}
@@ -149,33 +132,33 @@ func (l scheduleLoop) taking(s *storage.SnapshotSchedule, now time.Time) workque
 }
 
 // goingOn returns the step for a schedule whose last time is in the future: it goes on from now.
-func (l scheduleLoop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
+func (l ScheduleLoop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
 	return workqueue.Step{
 		Op:      "go on",
 		Version: s.ModifyIndex,
 		Serial:  s.Namespace + "/" + s.Name,
 		Act: func(ctx context.Context) error {
-			l.logger.Info("the last time of a schedule of snapshots is in the future: it goes on from now",
+			l.Logger.Info("the last time of a schedule of snapshots is in the future: it goes on from now",
 				"namespace", s.Namespace, "schedule", s.Name, "last", time.Unix(0, s.Last))
 			// It may be the clock of this server that is wrong.
-			from := clustertime.GoesOn(l.store.Read(), time.Now().UnixNano())
+			from := clustertime.GoesOn(l.Store.Read(), time.Now().UnixNano())
 			entry := l.entryAt(s, time.Unix(0, from))
 			entry.LastError = s.LastError
-			_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotScheduleRun, entry)
+			_, err := fsm.Propose(ctx, l.Proposer, fsm.SnapshotScheduleRun, entry)
 			return err
 		},
 	}
 }
 
 // entryAt returns the entry of a time of a schedule.
-func (l scheduleLoop) entryAt(s *storage.SnapshotSchedule, at time.Time) *storage.ScheduleRunEntry {
+func (l ScheduleLoop) entryAt(s *storage.SnapshotSchedule, at time.Time) *storage.ScheduleRunEntry {
 	entry := &storage.ScheduleRunEntry{
 		Name:     s.Name,
 		RowIndex: s.CreateIndex,
 		At:       at.UnixNano(),
 	}
 	entry.Namespace = s.Namespace
-	entry.Now = l.clock.Now().UnixNano()
+	entry.Now = l.Clock.Now().UnixNano()
 	return entry
 }
 
@@ -195,22 +178,22 @@ func after(s *storage.SnapshotSchedule, now time.Time) time.Time {
 
 // take records the snapshot of a time, or the reason why there is none. The same reason is not recorded
 // again.
-func (l scheduleLoop) take(ctx context.Context, s *storage.SnapshotSchedule, next time.Time) error {
+func (l ScheduleLoop) take(ctx context.Context, s *storage.SnapshotSchedule, next time.Time) error {
 	now := time.Now()
 	at, err := s.Latest(next, now)
 	if err != nil {
 		return err
 	}
 	entry := l.entryAt(s, at)
-	entry.Snapshot, err = snapshotOf(l.store.Read(), s, at)
+	entry.Snapshot, err = snapshotOf(l.Store.Read(), s, at)
 	if err != nil {
 		entry.LastError = structs.Cut(err.Error(), structs.MaxReason)
 		if entry.LastError == s.LastError {
 			return nil
 		}
-		l.logger.Warn("scheduled snapshot is skipped", "namespace", s.Namespace, "schedule", s.Name, "error", err)
+		l.Logger.Warn("scheduled snapshot is skipped", "namespace", s.Namespace, "schedule", s.Name, "error", err)
 	}
-	_, err = fsm.Propose(ctx, l.proposer, fsm.SnapshotScheduleRun, entry)
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.SnapshotScheduleRun, entry)
 	return err
 }
 
@@ -241,14 +224,14 @@ func snapshotOf(
 }
 
 // keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
-func (l scheduleLoop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
-	expired, next := snapshot.Expired(tx, s, l.clock.Now())
+func (l ScheduleLoop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
+	expired, next := snapshot.Expired(tx, s, l.Clock.Now())
 	if len(expired) > 0 {
 		next = time.Time{}
 	} else if next.IsZero() {
 		return workqueue.Step{}
 	} else {
-		next = l.clock.Timer(next)
+		next = l.Clock.Timer(next)
 	}
 
 	step := workqueue.Step{
@@ -267,13 +250,13 @@ func (l scheduleLoop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) wor
 
 // remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
 // meanwhile is decided on again.
-func (l scheduleLoop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
-	expired, _ := snapshot.Expired(l.store.Read(), s, l.clock.Now())
+func (l ScheduleLoop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
+	expired, _ := snapshot.Expired(l.Store.Read(), s, l.Clock.Now())
 	for _, row := range expired {
 		entry := &storage.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
 		entry.Namespace = row.Namespace
-		entry.Now = l.clock.Now().UnixNano()
-		_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotDelete, entry)
+		entry.Now = l.Clock.Now().UnixNano()
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.SnapshotDelete, entry)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
