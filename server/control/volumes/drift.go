@@ -3,27 +3,20 @@ package volumes
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"berth/fsm"
-	"berth/internal/backoff"
 	"berth/server/control/loop"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 const (
-	// tick is the time between two looks for plugins whose list is due.
-	driftTick = 15 * time.Second
 	// driftAfter is the time from the begin of a leadership to the first lists: plugins connect meanwhile.
 	driftAfter = time.Minute
-	// driftAtOnce bounds the plugins that are listed at the same time.
-	driftAtOnce = 4
 	// maxRepairs bounds the repairs after a list: a plugin that lists nonsense does little harm.
 	maxRepairs = 10
 )
@@ -41,52 +34,33 @@ type DriftLoop struct {
 
 // driftMemory is what the loop knows of a plugin.
 type driftMemory struct {
-	due  time.Time
 	last *driftOutcome // of the last list, nil if it was not complete
 }
 
 // Run compares until ctx ends.
 func (l DriftLoop) Run(ctx context.Context) {
-	plugins := map[string]*driftMemory{}
-	for backoff.Sleep(ctx, driftTick) {
-		l.round(ctx, plugins)
-	}
+	loop.Rounds[driftMemory]{
+		Common:   l.Common,
+		After:    driftAfter,
+		Interval: l.interval,
+		Round:    l.compare,
+	}.Run(ctx)
 }
 
-// round lists the volumes of the plugins that are due, and waits for all lists.
-func (l DriftLoop) round(ctx context.Context, plugins map[string]*driftMemory) {
-	tx := l.Store.Read()
-	now := time.Now()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, driftAtOnce)
-	for p := range schema.Plugins.Scan(tx) {
-		m := plugins[p.ID]
-		if m == nil {
-			m = &driftMemory{due: now.Add(driftAfter - driftTick)}
-			plugins[p.ID] = m
-		}
-		if now.Before(m.due) || l.leaveOut(ctx, tx, p.ID) {
-			continue
-		}
-		if fault := endingList(tx, p.ID); fault != "" {
-			m.last = nil
-			l.recordFault(ctx, p.ID, fault)
-			continue
-		}
-
-		m.due = now.Add(csi.PluginConfig(tx, p.ID).Interval())
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			l.compare(ctx, p.ID, m)
-		})
+// interval returns the time between two lists of a plugin. It reports false if the plugin is not to be
+// listed.
+func (l DriftLoop) interval(
+	ctx context.Context, tx *state.ReadTx, pluginID string, m *driftMemory,
+) (time.Duration, bool) {
+	if l.leaveOut(ctx, tx, pluginID) {
+		return 0, false
 	}
-	wg.Wait()
-	for id := range plugins {
-		if csi.Plugin(tx, id) == nil {
-			delete(plugins, id)
-		}
+	if fault := endingList(tx, pluginID); fault != "" {
+		m.last = nil
+		l.recordFault(ctx, pluginID, fault)
+		return 0, false
 	}
+	return csi.PluginConfig(tx, pluginID).Interval(), true
 }
 
 // leaveOut reports whether a plugin is not listed. If its settings exclude it, or it cannot list, its

@@ -3,7 +3,6 @@ package volumes
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"berth/fsm"
@@ -11,21 +10,16 @@ import (
 	"berth/server/control/loop"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 // The budget of the calls.
 const (
-	// tick is the time between two looks for plugins that are due.
-	healthTick = 15 * time.Second
 	// healthAfter is the time from the begin of a leadership to the first calls: plugins connect meanwhile.
 	healthAfter = 30 * time.Second
-	// interval is the time between two rounds of a plugin.
+	// healthInterval is the time between two rounds of a plugin.
 	healthInterval = time.Minute
-	// healthAtOnce bounds the plugins that are asked at the same time.
-	healthAtOnce = 4
 	// healthCallTime bounds a call, unless the settings of the plugin have a timeout.
 	healthCallTime = 30 * time.Second
 	// maxAsked bounds the calls for single volumes in a round.
@@ -56,9 +50,8 @@ type HealthLoop struct {
 
 type volumeKey = storage.UsageKey
 
-// healthMemory is what the loop knows of a plugin. One goroutine at a time has it.
+// healthMemory is what the loop knows of a plugin.
 type healthMemory struct {
-	due     time.Time
 	clean   map[volumeKey]int      // complete lists in a row that have left out a volume with a row
 	delayed map[volumeKey]*delayed // that the plugin does not know, or did not answer for in time
 	after   volumeKey              // the last volume that was asked for, of a plugin that does not list
@@ -72,44 +65,14 @@ type delayed struct {
 
 // Run reads until ctx ends.
 func (l HealthLoop) Run(ctx context.Context) {
-	plugins := map[string]*healthMemory{}
-	for backoff.Sleep(ctx, healthTick) {
-		l.round(ctx, plugins)
-	}
-}
-
-// round asks the plugins that are due, and waits for them.
-func (l HealthLoop) round(ctx context.Context, plugins map[string]*healthMemory) {
-	tx := l.Store.Read()
-	now := time.Now()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, healthAtOnce)
-	for p := range schema.Plugins.Scan(tx) {
-		m := plugins[p.ID]
-		if m == nil {
-			m = &healthMemory{
-				due:     now.Add(healthAfter - healthTick),
-				clean:   map[volumeKey]int{},
-				delayed: map[volumeKey]*delayed{},
-			}
-			plugins[p.ID] = m
-		}
-		if now.Before(m.due) {
-			continue
-		}
-		m.due = now.Add(healthInterval)
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			l.ask(ctx, p.ID, m)
-		})
-	}
-	wg.Wait()
-	for id := range plugins {
-		if csi.Plugin(tx, id) == nil {
-			delete(plugins, id)
-		}
-	}
+	loop.Rounds[healthMemory]{
+		Common: l.Common,
+		After:  healthAfter,
+		Interval: func(context.Context, *state.ReadTx, string, *healthMemory) (time.Duration, bool) {
+			return healthInterval, true
+		},
+		Round: l.ask,
+	}.Run(ctx)
 }
 
 // ask reads the health of the volumes of a plugin once, and records what has changed. The health of a plugin

@@ -277,25 +277,18 @@ func TestLoop_KeepsTheRowWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestLoop_ForgetsWhatIsGone: a volume with a row, one that the plugin does not know, and the plugin itself.
+// TestLoop_ForgetsWhatIsGone: a volume with a row, and one that the plugin does not know.
 func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 	virtualHealth(t, listing, func(w *healthWorld) {
 		w.addVolume("v")
 		w.ill["v"] = slow()
-		plugins := map[string]*healthMemory{}
-		round := func() {
-			for _, m := range plugins {
-				m.due = time.Time{}
-			}
-			w.loop().round(context.Background(), plugins)
-		}
-		round() // it only learns of the plugin
+		m := &healthMemory{}
+		round := func() { w.loop().ask(context.Background(), "p", m) }
 		round()
 		w.want("ill", "v")
 		w.get = func(string) error { return rejected(structs.KindNotFound, codeNotFound) }
 		w.ill = nil
 		round()
-		m := plugins["p"]
 		if len(m.delayed) != 1 || len(m.clean) != 1 {
 			t.Fatalf("delayed %v, clean %v", m.delayed, m.clean)
 		}
@@ -305,14 +298,6 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 		round()
 		if len(m.delayed)+len(m.clean) != 0 {
 			t.Errorf("delayed %v, clean %v", m.delayed, m.clean)
-		}
-
-		put(w.world, fsm.NodeRegister, &structs.NodeRegisterRequest{
-			Node: &structs.Node{ID: "n0", SecretID: "s", Name: "n0", Status: structs.NodeReady},
-		})
-		round()
-		if len(plugins) != 0 {
-			t.Errorf("the plugins are %v", plugins)
 		}
 	})
 }

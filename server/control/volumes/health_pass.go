@@ -37,6 +37,10 @@ type healthPass struct {
 }
 
 func newHealthPass(l HealthLoop, pluginID string, m *healthMemory) *healthPass {
+	if m.clean == nil {
+		m.clean = map[volumeKey]int{}
+		m.delayed = map[volumeKey]*delayed{}
+	}
 	p := &healthPass{
 		HealthLoop:   l,
 		healthMemory: m,
