@@ -274,19 +274,32 @@ func releaseShared(dir string) error {
 	}
 }
 
-// Remove removes a file, or a directory if it is empty. A missing one is no error. If the directory is not
-// empty, or something is mounted on the path or below it, the error is a precondition.
-func Remove(path string) error {
+// Remove removes files, and directories if they are empty, in their order up to the first error. A missing
+// one is no error. If a directory is not empty, or something is mounted on a path or below it, the error is a
+// precondition. It reads the mount table once.
+func Remove(paths ...string) error {
 	t, err := Read()
 	if err != nil {
 		return err
 	}
 
+	for _, path := range paths {
+		err := t.remove(path)
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// remove is Remove for one path. The kernel itself does not remove what was mounted since t was read.
+func (t *Table) remove(path string) error {
 	if t.Mounted(path) || len(t.Below(path)) > 0 {
 		return structs.Preconditionf("%s is not removed: it is mounted", path)
 	}
 
-	err = os.Remove(path)
+	err := os.Remove(path)
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -309,13 +322,13 @@ func RemoveFiles(dir string) error {
 	if err != nil {
 		return err
 	}
+
+	var paths []string
 	for _, e := range entries {
-		err := Remove(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return err
-		}
+		paths = append(paths, filepath.Join(dir, e.Name()))
 	}
-	return Remove(dir)
+
+	return Remove(append(paths, dir)...)
 }
 
 // Resolve makes the directory and returns its path without symbolic links, as the mount table names it.

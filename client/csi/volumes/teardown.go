@@ -92,7 +92,7 @@ func (w *volumeWork) setTimeout(timeout time.Duration) {
 // connFor waits for the plugin that Down needs, before it locks the volume. It returns nil if Down needs
 // none.
 func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Conn, error) {
-	w, err := v.loadWork(ctx, nil, k, allocID)
+	w, err := v.loadRecords(ctx, nil, k, allocID)
 	if err != nil {
 		return nil, err
 	}
@@ -244,12 +244,9 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 
 // removeDirs removes directories that berth made, and targets that a plugin left, if they are empty.
 func (w *volumeWork) removeDirs(paths ...string) {
-	for _, path := range paths {
-		if err := mounts.Remove(path); err != nil {
-			w.logger.Debug("failed to remove a directory",
-				"volume_id", w.key.ID, "namespace", w.key.Namespace,
-				"path", path, "error", err)
-			return
-		}
+	err := mounts.Remove(paths...)
+	if err != nil {
+		w.logger.Debug("failed to remove a directory",
+			"volume_id", w.key.ID, "namespace", w.key.Namespace, "error", err)
 	}
 }
