@@ -24,7 +24,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build convert release reproduce setup setup-all setup-demo test test-race test-all interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
+.PHONY: help build convert release reproduce setup setup-all setup-demo test test-race test-all interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site picture goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +143,9 @@ site: ## make the documentation as a site in dist/site, with a search
 	cd .cache/site && mkdocs build --quiet --strict
 	mv .cache/site/site dist/site
 	@echo "to read it, with its search: python3 -m http.server -b 127.0.0.1 -d dist/site"
+
+picture: setup-demo build ## draw the picture of README, docs/images/tour.svg, from the commands of its five minutes (root)
+	$(GO) run ./tools/tour
 
 goldens: ## write the codecs of structs, the components of the page, the golden files and docs/reference again
 	$(GO) generate ./tools/codecgen ./ui/pages
