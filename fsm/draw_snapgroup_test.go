@@ -27,13 +27,13 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SnapshotGroupPut.Encode(p)
 	},
 	"SnapshotGroupDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SnapshotGroupDelete.Encode(&taken.SnapshotGroupDeleteEntry{
+		return SnapshotGroupDelete.Encode(&taken.SnapshotDeleteEntry{
 			Name:         d.of("g1", "g2"),
 			WriteOptions: d.now(),
 		})
 	},
 	"SnapshotGroupNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &taken.SnapshotGroupNoteEntry{Name: d.of("g1", "g2"), WriteOptions: d.now()}
+		p := &taken.SnapshotNoteEntry{Name: d.of("g1", "g2"), WriteOptions: d.now()}
 		if g := snapshot.Group(tx, structs.DefaultNamespace, p.Name); g != nil {
 			p.RowIndex = g.CreateIndex
 			p.Call = &structs.CSICall{NodeID: d.node(), Op: g.Next()}
@@ -41,7 +41,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SnapshotGroupNote.Encode(p)
 	},
 	"SnapshotGroupOutcome": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &taken.SnapshotGroupOutcomeEntry{
+		p := &taken.SnapshotOutcomeEntry{
 			Name: d.of("g1", "g2"),
 			Outcome: taken.Outcome{
 				Op:       d.of(taken.OpGroupCreate, taken.OpGroupLearn, taken.OpGroupDelete),

@@ -51,12 +51,16 @@ var snapshotDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			},
 			WriteOptions: d.now(),
 		}
-		if s := csi.Snapshot(tx, structs.DefaultNamespace, p.Name); s != nil {
-			p.RowIndex = s.CreateIndex
-			p.Op = d.of(p.Op, s.Next())
+		s := csi.Snapshot(tx, structs.DefaultNamespace, p.Name)
+		if s == nil {
+			return SnapshotOutcome.Encode(p)
 		}
+		p.RowIndex = s.CreateIndex
+		p.Op = d.of(p.Op, s.Next())
 		if d.flip() {
-			p.Answer = &taken.CSISnapshot{ID: d.of("x", "y"), SizeBytes: int64(d.upTo(9)), IsReady: d.flip()}
+			p.Answer = taken.GroupOfOne(&taken.CSISnapshot{
+				ID: d.of("x", "y"), SizeBytes: int64(d.upTo(9)), IsReady: d.flip(),
+			}, s.SourceExternalID)
 		}
 		return SnapshotOutcome.Encode(p)
 	},

@@ -60,7 +60,7 @@ var guarded = []*CommandInfo{
 		return schema.Snapshots.Get(tx, p.RequestNamespace(), p.Name)
 	}),
 	guard(SnapshotGroupDelete,
-		func(tx *state.WriteTx, p *snaprow.SnapshotGroupDeleteEntry) *snaprow.GroupSnapshot {
+		func(tx *state.WriteTx, p *snaprow.SnapshotDeleteEntry) *snaprow.GroupSnapshot {
 			return schema.SnapshotGroups.Get(tx, p.RequestNamespace(), p.Name)
 		}),
 	guard(SnapshotScheduleDelete,

@@ -68,7 +68,6 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 
 	snapshot.KeepDeleted(tx)
-	snapshot.KeepDeletedGroups(tx)
 	for _, o := range slices.Collect(FenceOrders(tx)) {
 		schema.FenceOrders.Delete(tx, o)
 	}

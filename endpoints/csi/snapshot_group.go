@@ -267,7 +267,7 @@ func (p SnapshotGroups) Delete(
 	if row == nil {
 		return 0, snapshot.GroupNotFound(ns, req.GroupName)
 	}
-	entry := &storage.SnapshotGroupDeleteEntry{
+	entry := &storage.SnapshotDeleteEntry{
 		Name:         row.Name,
 		RowIndex:     row.CreateIndex,
 		Force:        req.Force,

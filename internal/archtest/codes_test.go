@@ -60,7 +60,7 @@ var askedCodes = map[string]string{
 	"state.VolumeOutcome":                             byMeaning,
 	"state/csi.mayExist":                              byOutcome,
 	"state/csi.noteExhausted":                         byMeaning,
-	"state/csi/snapshot.Uncut":                        byOutcome,
+	"state/csi/snapshot.object.recordUncut":           byOutcome,
 }
 
 // TestCodes_OnePackageDecidesAboutRepeats holds the functions that look at the code of an answer of a plugin.

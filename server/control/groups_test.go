@@ -113,7 +113,7 @@ func (w *testEnv) takeGroup() {
 
 func (w *testEnv) deleteGroup() {
 	w.t.Helper()
-	put(w, fsm.SnapshotGroupDelete, &storage.SnapshotGroupDeleteEntry{Name: "g", WriteOptions: now()})
+	put(w, fsm.SnapshotGroupDelete, &storage.SnapshotDeleteEntry{Name: "g", WriteOptions: now()})
 }
 
 func (w *testEnv) group() *storage.GroupSnapshot {

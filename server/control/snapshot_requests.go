@@ -1,6 +1,9 @@
 package control
 
 import (
+	"context"
+	"slices"
+
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -11,14 +14,22 @@ import (
 	"berth/structs/validate/report"
 )
 
-// snapshotControllers returns the nodes whose controllers may serve a snapshot, because they reach its
-// volume.
-func snapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
-	var want *structs.CSITopologyRequest
-	if len(s.Topologies) > 0 {
-		want = &structs.CSITopologyRequest{Required: s.Topologies}
+// reachingAll returns the nodes whose controllers may serve snapshots together, because they reach the volume
+// of each.
+func reachingAll(tx *state.ReadTx, members []*storage.VolumeSnapshot) (nodes []string) {
+	for i, s := range members {
+		var want *structs.CSITopologyRequest
+		if len(s.Topologies) > 0 {
+			want = &structs.CSITopologyRequest{Required: s.Topologies}
+		}
+		reach := nodeconn.Controllers(tx, s.PluginID, want, s.Namespace+"/"+s.VolumeID)
+		if i == 0 {
+			nodes = reach
+			continue
+		}
+		nodes = slices.DeleteFunc(nodes, func(id string) bool { return !slices.Contains(reach, id) })
 	}
-	return nodeconn.Controllers(tx, s.PluginID, want, s.Namespace+"/"+s.VolumeID)
+	return nodes
 }
 
 // secretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
@@ -41,40 +52,89 @@ func secretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolu
 	return h
 }
 
-// snapshotCreateRequest returns the request to take a snapshot, which is also the one for its readiness.
-func snapshotCreateRequest(
-	s *storage.VolumeSnapshot, secrets structs.Secrets,
-) *nodecalls.ClientCSISnapshotRequest {
-	return &nodecalls.ClientCSISnapshotRequest{
+// snapshotCalls has the calls for a snapshot.
+type snapshotCalls struct{ *storage.VolumeSnapshot }
+
+// create takes the snapshot, or asks for its readiness. The answer is a group of one.
+func (s snapshotCalls) create(
+	ctx context.Context, c controllerLoop, _ []*storage.VolumeSnapshot, secrets structs.Secrets,
+) (*storage.CSIGroup, error) {
+	req := &nodecalls.ClientCSISnapshotRequest{
 		PluginID:         s.PluginID,
-		Name:             snapshot.NameAtPlugin(s),
+		Name:             snapshot.NameAtPlugin(s.VolumeSnapshot),
 		SourceExternalID: s.SourceExternalID,
 		Parameters:       s.Parameters,
 		Secrets:          secrets,
 	}
+	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.Exhausted != "":
+		return nil, exhaustedError(resp.Exhausted)
+	}
+
+	err = report.Snapshot(resp.Snapshot)
+	if err != nil {
+		return nil, structs.Internalf("plugin %s: CreateSnapshot of volume %s: %w", s.PluginID, s.VolumeID, err)
+	}
+	return storage.GroupOfOne(resp.Snapshot, s.SourceExternalID), nil
 }
 
-// snapshotDeleteRequest returns the request to delete a snapshot.
-func snapshotDeleteRequest(
-	s *storage.VolumeSnapshot, secrets structs.Secrets,
-) *nodecalls.ClientCSISnapshotDeleteRequest {
-	return &nodecalls.ClientCSISnapshotDeleteRequest{
+func (s snapshotCalls) remove(
+	ctx context.Context, c controllerLoop, _ []*storage.VolumeSnapshot, secrets structs.Secrets,
+) error {
+	req := &nodecalls.ClientCSISnapshotDeleteRequest{
 		PluginID:   s.PluginID,
 		ExternalID: s.ExternalID,
 		Secrets:    secrets,
 	}
+	_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, req)
+	return err
 }
 
-// snapshotAnswer checks the answer of a node to the creation of a snapshot.
-func snapshotAnswer(
-	s *storage.VolumeSnapshot, resp *nodecalls.ClientCSISnapshotResponse,
-) (*storage.CSISnapshot, error) {
-	if resp.Exhausted != "" {
+// groupCalls has the calls for a group.
+type groupCalls struct{ *storage.GroupSnapshot }
+
+// create takes the group, or asks for its readiness.
+func (g groupCalls) create(
+	ctx context.Context, c controllerLoop, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
+) (*storage.CSIGroup, error) {
+	req := &nodecalls.ClientCSIGroupRequest{
+		PluginID:          g.PluginID,
+		Name:              snapshot.GroupNameAtPlugin(g.GroupSnapshot),
+		SourceExternalIDs: snapshot.Sources(rows),
+		Parameters:        g.Parameters,
+		Secrets:           secrets,
+	}
+	resp, err := callController(ctx, c, nodecalls.ClientCSIGroupCreate, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.Exhausted != "":
 		return nil, exhaustedError(resp.Exhausted)
 	}
-	err := report.Snapshot(resp.Snapshot)
+
+	err = report.Group(resp.Group, req.SourceExternalIDs)
 	if err != nil {
-		return nil, structs.Internalf("plugin %s: CreateSnapshot of volume %s: %w", s.PluginID, s.VolumeID, err)
+		return nil, structs.Internalf("plugin %s: CreateVolumeGroupSnapshot of %s: %w", req.PluginID, req.Name, err)
 	}
-	return resp.Snapshot, nil
+	return resp.Group, nil
+}
+
+// remove names all members, which a plugin compares with its own.
+func (g groupCalls) remove(
+	ctx context.Context, c controllerLoop, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
+) error {
+	req := &nodecalls.ClientCSIGroupDeleteRequest{
+		PluginID:          g.PluginID,
+		ExternalID:        g.ExternalID,
+		SourceExternalIDs: snapshot.Sources(rows),
+		Secrets:           secrets,
+	}
+	for _, m := range rows {
+		req.SnapshotIDs = append(req.SnapshotIDs, m.ExternalID)
+	}
+	_, err := callController(ctx, c, nodecalls.ClientCSIGroupDelete, req)
+	return err
 }

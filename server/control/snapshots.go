@@ -8,54 +8,117 @@ import (
 	"berth/server/control/volumes"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/csi/snapshot"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
 )
 
+// object is a snapshot or a group of snapshots, with the calls for its kind.
+type object struct {
+	storage.Progress
+	kind      string // storage.KindSnapshot or KindGroup
+	namespace string
+	name      string
+	plugin    string
+	volume    string // work.volume
+	row       structs.Indexes
+	// members returns the rows of a group's snapshots. A snapshot is its only member.
+	members func(tx *state.ReadTx) []*storage.VolumeSnapshot
+	calls   objectCalls
+	note    fsm.Command[storage.SnapshotNoteEntry]
+	outcome fsm.Command[storage.SnapshotOutcomeEntry]
+	forget  string // the command that deletes the rows alone
+}
+
+// objectCalls makes the calls for an object of a kind. The rows are those of its members.
+type objectCalls interface {
+	create(
+		ctx context.Context, c controllerLoop, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
+	) (*storage.CSIGroup, error)
+	remove(
+		ctx context.Context, c controllerLoop, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
+	) error
+}
+
 // snapshotStep is the call that a snapshot needs, as one of the calls for its volume, which has one in flight
 // (CSI spec, "Concurrency"). It comes after the attachments of the volume.
 func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *storage.VolumeSnapshot) workqueue.Step {
-	op := s.Next()
-	rows := []*storage.VolumeSnapshot{s}
+	return c.objectStep(tx, &object{
+		Progress:  s.Progress,
+		kind:      storage.KindSnapshot,
+		namespace: s.Namespace,
+		name:      s.Name,
+		plugin:    s.PluginID,
+		volume:    s.Namespace + "/" + s.VolumeID,
+		row:       s.Indexes,
+		members:   func(*state.ReadTx) []*storage.VolumeSnapshot { return []*storage.VolumeSnapshot{s} },
+		calls:     snapshotCalls{s},
+		note:      fsm.SnapshotNote,
+		outcome:   fsm.SnapshotOutcome,
+		forget:    structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name),
+	})
+}
+
+// groupStep is the call that a group snapshot needs, as one of the calls for each of its volumes. It comes
+// after the others for them, whose end it awaits.
+func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) workqueue.Step {
+	return c.objectStep(tx, &object{
+		Progress:  g.Progress,
+		kind:      storage.KindGroup,
+		namespace: g.Namespace,
+		name:      g.Name,
+		plugin:    g.PluginID,
+		volume:    storage.KindGroup + " " + g.Namespace + "/" + g.Name,
+		row:       g.Indexes,
+		members: func(tx *state.ReadTx) []*storage.VolumeSnapshot {
+			return snapshot.Members(tx, g)
+		},
+		calls:   groupCalls{g},
+		note:    fsm.SnapshotGroupNote,
+		outcome: fsm.SnapshotGroupOutcome,
+		forget:  structs.CommandLine(g.Namespace, "volume snapshot group delete -force", g.Name),
+	})
+}
+
+// objectStep is the next call for a snapshot or a group.
+func (c controllerLoop) objectStep(tx *state.ReadTx, s *object) workqueue.Step {
 	c.recordCall = func(ctx context.Context, node string) error {
 		note := &storage.SnapshotNoteEntry{
-			Name:         s.Name,
-			RowIndex:     s.CreateIndex,
-			WriteOptions: c.stamp(s.Namespace),
+			Name:         s.name,
+			RowIndex:     s.row.CreateIndex,
+			WriteOptions: c.stamp(s.namespace),
 		}
-		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
-		return propose(ctx, c.Deps, fsm.SnapshotNote, note)
+		note.Call = &structs.CSICall{NodeID: node, Op: s.NextFor(s.kind), Time: note.Now}
+		return propose(ctx, c.Deps, s.note, note)
 	}
-
-	w := work{
-		op:         op,
-		volume:     s.Namespace + "/" + s.VolumeID,
-		plugin:     s.PluginID,
+	step := c.step(tx, work{
+		op:         s.NextFor(s.kind),
+		volume:     s.volume,
+		plugin:     s.plugin,
 		rank:       3,
-		version:    s.ModifyIndex,
+		version:    s.row.ModifyIndex,
 		lastError:  s.LastError,
 		call:       s.Call,
-		candidates: func(tx *state.ReadTx) []string { return snapshotControllers(tx, s) },
+		candidates: func(tx *state.ReadTx) []string { return reachingAll(tx, s.members(tx)) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			outcome := &storage.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
-			outcome.Op = op
-			if err == nil {
-				outcome.Consistency, err = c.around(ctx, rows, s.Progress, func() (err error) {
-					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
-					return err
-				})
-			}
-			if ctx.Err() != nil {
-				return ctx.Err() // the outcome is unknown; the next leader makes the same call
-			}
-			return c.snapshotOutcome(ctx, s, outcome, err)
+			return c.withCandidates(candidates).actOnObject(ctx, s, err)
 		},
-	}
+	})
 
-	step := c.step(tx, w)
-	step.Long = s.IsWanted() && volumes.Needed(tx, rows, s.MayBeCut())
+	members := s.members(tx)
+	step.Long = s.IsWanted() && volumes.Needed(tx, members, s.MayBeCut())
+	for _, m := range members {
+		volume := m.Namespace + "/" + m.VolumeID
+		if volume == s.volume {
+			continue
+		}
+		step.Others = append(step.Others, volume)
+		if len(step.Awaits) > 0 {
+			step.Awaits = append(step.Awaits, volumeSignal(volume))
+		}
+	}
 	poll := c.pollTime(s.PollTime)
 	if s.State == storage.SnapshotPending && poll.After(step.Due) {
 		step.Due = poll
@@ -69,32 +132,50 @@ func (c controllerLoop) pollTime(recorded int64) time.Time {
 	return c.Clock.After(recorded-int64(longest), longest)
 }
 
-// snapshotCall makes the call that a snapshot needs. If the creation that is to be undone has made nothing,
-// there is neither an answer nor an error.
-func (c controllerLoop) snapshotCall(
-	ctx context.Context, s *storage.VolumeSnapshot,
-) (*storage.CSISnapshot, error) {
-	tx := c.Store.Read()
-	v, err := volumesecrets.OpenForCall(tx, c.Keys, secretsHolder(tx, s))
+// actOnObject makes the next call, unless there is an error, and records the outcome.
+func (c controllerLoop) actOnObject(ctx context.Context, s *object, err error) error {
+	outcome := &storage.SnapshotOutcomeEntry{Name: s.name, RowIndex: s.row.CreateIndex}
+	outcome.Op = s.NextFor(s.kind)
+	if err == nil {
+		rows := s.members(c.Store.Read())
+		outcome.Consistency, err = c.around(ctx, rows, s.Progress, func() (err error) {
+			outcome.Answer, err = c.callForObject(ctx, s, rows)
+			return err
+		})
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // the outcome is unknown; the next leader makes the same call
+	}
+
+	outcome.WriteOptions = c.stamp(s.namespace)
+	if err != nil {
+		outcome.Answer = nil
+	}
+	c.complete(&outcome.Outcome, &s.Progress, err)
+	return propose(ctx, c.Deps, s.outcome, outcome)
+}
+
+// callForObject makes the next call. If the creation that is to be undone has made nothing, there is neither
+// an answer nor an error.
+func (c controllerLoop) callForObject(
+	ctx context.Context, s *object, rows []*storage.VolumeSnapshot,
+) (*storage.CSIGroup, error) {
+	holder, err := volumesecrets.OpenForCall(c.Store.Read(), c.Keys, secretsHolder(c.Store.Read(), rows[0]))
 	if err != nil {
 		return nil, err
 	}
 
-	if s.Next() == storage.OpSnapshotDelete {
-		_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, snapshotDeleteRequest(s, v.Secrets))
+	if s.Step() == storage.StepDelete {
+		err := s.calls.remove(ctx, c, rows, holder.Secrets)
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // it no longer exists
 		}
 		return nil, err
 	}
 
-	var answer *storage.CSISnapshot
-	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, snapshotCreateRequest(s, v.Secrets))
-	if err == nil {
-		answer, err = snapshotAnswer(s, resp)
-	}
-	if err != nil && s.Next() == storage.OpSnapshotLearn {
-		return nil, unmade(err, structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name))
+	answer, err := s.calls.create(ctx, c, rows, holder.Secrets)
+	if err != nil && s.Step() == storage.StepLearn {
+		return nil, unmade(err, s.forget)
 	}
 	return answer, err
 }
@@ -108,18 +189,6 @@ func (c controllerLoop) around(
 		return storage.Consistency{}, call()
 	}
 	return volumes.Quiescer{Common: c.Common}.Around(ctx, rows, p.MayBeCut(), call)
-}
-
-// snapshotOutcome completes and records the outcome of a call.
-func (c controllerLoop) snapshotOutcome(
-	ctx context.Context, s *storage.VolumeSnapshot, outcome *storage.SnapshotOutcomeEntry, err error,
-) error {
-	outcome.WriteOptions = c.stamp(s.Namespace)
-	if err != nil {
-		outcome.Answer = nil
-	}
-	c.complete(&outcome.Outcome, &s.Progress, err)
-	return propose(ctx, c.Deps, fsm.SnapshotOutcome, outcome)
 }
 
 // complete adds the error of a call to its outcome, and the time of the next call.

@@ -16,10 +16,9 @@ const (
 
 // The operations of an outcome.
 const (
-	OpSnapshotCreate = "create snapshot"
-	OpSnapshotDelete = "delete snapshot"
-	// OpSnapshotLearn repeats a creation of unknown outcome to get the ID of the snapshot to delete.
-	OpSnapshotLearn = "learn snapshot"
+	OpSnapshotCreate = StepCreate + " " + KindSnapshot
+	OpSnapshotDelete = StepDelete + " " + KindSnapshot
+	OpSnapshotLearn  = StepLearn + " " + KindSnapshot
 )
 
 // The bounds.
@@ -81,7 +80,7 @@ func (s *VolumeSnapshot) Next() string {
 	if s.Group != "" {
 		return ""
 	}
-	return s.NextFor("snapshot")
+	return s.NextFor(KindSnapshot)
 }
 
 // NeedsVolume reports whether the volume has to exist for a call that may still be made for the snapshot, or
@@ -94,33 +93,5 @@ func (s *VolumeSnapshot) NeedsVolume() bool {
 // SnapshotPutEntry is the log entry that records requested snapshots.
 type SnapshotPutEntry struct {
 	Snapshots []*VolumeSnapshot
-	structs.WriteOptions
-}
-
-// SnapshotDeleteEntry is the log entry that begins the deletion of a snapshot.
-type SnapshotDeleteEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	// SealedSecrets replace the row's, nil for none.
-	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
-	Force         bool            `json:",omitempty" codec:",omitempty"` // the row alone
-	structs.WriteOptions
-}
-
-// SnapshotNoteEntry is the log entry that precedes a call of the plugin.
-type SnapshotNoteEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	Call     *structs.CSICall
-	structs.WriteOptions
-}
-
-// SnapshotOutcomeEntry is the log entry with the outcome of a call.
-type SnapshotOutcomeEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	Outcome
-	// Answer is the plugin's to a creation. A final error has none.
-	Answer *CSISnapshot
 	structs.WriteOptions
 }

@@ -11,10 +11,9 @@ const MaxGroupMembers = 64
 
 // The operations of an outcome. A group has the states of a snapshot.
 const (
-	OpGroupCreate = "create group snapshot"
-	OpGroupDelete = "delete group snapshot"
-	// OpGroupLearn repeats a creation of unknown outcome to get the IDs of the snapshots to delete.
-	OpGroupLearn = "learn group snapshot"
+	OpGroupCreate = StepCreate + " " + KindGroup
+	OpGroupDelete = StepDelete + " " + KindGroup
+	OpGroupLearn  = StepLearn + " " + KindGroup
 )
 
 // GroupSnapshot is the row of a group snapshot. Key: (Namespace, Name). Each member has a row, too: see
@@ -42,14 +41,21 @@ func (g *GroupSnapshot) Copy() *GroupSnapshot { return new(*g) }
 func (g *GroupSnapshot) Unsettled() bool { return g.Next() != "" }
 
 // Next returns the call that the row needs, "" for none.
-func (g *GroupSnapshot) Next() string { return g.NextFor("group snapshot") }
+func (g *GroupSnapshot) Next() string { return g.NextFor(KindGroup) }
 
-// CSIGroup is a group snapshot as its plugin describes it.
+// CSIGroup is a group snapshot as its plugin describes it. See GroupOfOne for a snapshot.
 type CSIGroup struct {
 	ID         string // the plugin's
 	CreateTime int64  // seconds since 1970
 	IsReady    bool
 	Snapshots  []*CSISnapshot
+}
+
+// GroupOfOne returns a snapshot of a volume, which has the plugin's ID source, as a group.
+func GroupOfOne(s *CSISnapshot, source string) *CSIGroup {
+	s = new(*s)
+	s.ExternalSourceVolumeID = source
+	return &CSIGroup{ID: s.ID, CreateTime: s.CreateTime, IsReady: s.IsReady, Snapshots: []*CSISnapshot{s}}
 }
 
 // Of returns the snapshot of a volume by the plugin's ID of the volume, nil for none.
@@ -87,31 +93,5 @@ func (g *CSIGroup) Fault(externalVolumes []string) string {
 type SnapshotGroupPutEntry struct {
 	Group   *GroupSnapshot
 	Members []*VolumeSnapshot
-	structs.WriteOptions
-}
-
-// SnapshotGroupDeleteEntry is the log entry that begins the deletion of a group.
-type SnapshotGroupDeleteEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	Force    bool   `json:",omitempty" codec:",omitempty"` // the rows alone
-	structs.WriteOptions
-}
-
-// SnapshotGroupNoteEntry is the log entry that precedes a call of the plugin.
-type SnapshotGroupNoteEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	Call     *structs.CSICall
-	structs.WriteOptions
-}
-
-// SnapshotGroupOutcomeEntry is the log entry with the outcome of a call.
-type SnapshotGroupOutcomeEntry struct {
-	Name     string
-	RowIndex uint64 // CreateIndex of the row
-	Outcome
-	// Answer is the plugin's to a creation. A final error has none.
-	Answer *CSIGroup
 	structs.WriteOptions
 }

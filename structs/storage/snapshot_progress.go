@@ -35,28 +35,45 @@ type Outcome struct {
 	Consistency Consistency // of an object that was cut
 }
 
-// The calls that an object can need. Each is an Op, followed by the kind of the object.
+// The kinds of objects.
 const (
-	stepCreate = "create "
-	stepLearn  = "learn "
-	stepDelete = "delete "
+	KindSnapshot = "snapshot"
+	KindGroup    = "group snapshot"
 )
+
+// The steps of an object, for which its plugin is called.
+const (
+	StepCreate = "create"
+	StepLearn  = "learn" // repeats a creation of unknown outcome to get the IDs to delete
+	StepDelete = "delete"
+)
+
+// Op returns the operation of a step of an object of a kind.
+func Op(step, kind string) string { return step + " " + kind }
 
 // IsWanted reports whether the object is being made.
 func (p *Progress) IsWanted() bool { return p.State == SnapshotCreating || p.State == SnapshotPending }
 
-// NextFor returns the call that an object of a kind, such as "snapshot", needs; "" for none. One whose
-// processing has failed is deleted at its plugin.
-func (p *Progress) NextFor(kind string) string {
+// Step returns the step that the object needs, "" for none. One whose processing has failed is deleted at its
+// plugin.
+func (p *Progress) Step() string {
 	switch {
 	case p.IsWanted():
-		return stepCreate + kind
+		return StepCreate
 	case p.State == SnapshotDeleting && p.ExternalID == "":
-		return stepLearn + kind
+		return StepLearn
 	case p.State == SnapshotDeleting, p.State == SnapshotFailed && p.ExternalID != "":
-		return stepDelete + kind
+		return StepDelete
 	}
 	return ""
+}
+
+// NextFor returns the operation that the object of a kind needs, "" for none.
+func (p *Progress) NextFor(kind string) string {
+	if p.Step() == "" {
+		return ""
+	}
+	return Op(p.Step(), kind)
 }
 
 // MayExist reports whether the plugin may have the object.
@@ -65,3 +82,31 @@ func (p *Progress) MayExist() bool { return p.ExternalID != "" || p.Called }
 // MayBeCut reports whether an earlier call may have cut the object, or may still cut it. A call that was
 // answered with an error cuts nothing any more. One that was answered with ABORTED has an unknown outcome.
 func (p *Progress) MayBeCut() bool { return p.ExternalID != "" || p.Call != nil || p.Unanswered }
+
+// SnapshotDeleteEntry is the log entry that begins the deletion of an object.
+type SnapshotDeleteEntry struct {
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	// SealedSecrets replace those of the row, or of a group's first member, nil for none.
+	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
+	Force         bool            `json:",omitempty" codec:",omitempty"` // the rows alone
+	structs.WriteOptions
+}
+
+// SnapshotNoteEntry is the log entry that precedes a call of the plugin for an object.
+type SnapshotNoteEntry struct {
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Call     *structs.CSICall
+	structs.WriteOptions
+}
+
+// SnapshotOutcomeEntry is the log entry with the outcome of a call for an object.
+type SnapshotOutcomeEntry struct {
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Outcome
+	// Answer is the plugin's to a creation. That about a snapshot is a group of one. A final error has none.
+	Answer *CSIGroup
+	structs.WriteOptions
+}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"iter"
 	"maps"
-	"slices"
 	"strings"
 
 	"berth/internal/mvcc"
@@ -39,7 +38,7 @@ func GroupsFrom(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*stor
 
 // GroupNotFound is the error for a group that does not exist.
 func GroupNotFound(ns, name string) error {
-	return structs.NotFoundf("no group snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
+	return notFound(storage.KindGroup, ns, name)
 }
 
 // GroupNameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is the row's, and
@@ -93,7 +92,7 @@ func GroupPut(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
 
 	old := Group(tx, p.Group.Namespace, p.Group.Name)
 	if old != nil {
-		putGroupAgain(tx, old, p.Now)
+		ofGroup(tx, old).tryAgain(tx, p.Now)
 		return nil
 	}
 
@@ -104,10 +103,10 @@ func GroupPut(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
 		PluginID:   p.Group.PluginID,
 		VolumeIDs:  p.Group.VolumeIDs,
 		Parameters: p.Group.Parameters,
-		Progress:   Begun(p.Now),
+		Progress:   begun(p.Now),
 	}
 	for _, m := range p.Members {
-		schema.Snapshots.Put(tx, Fresh(m, p.Now))
+		schema.Snapshots.Put(tx, fresh(m, p.Now))
 	}
 	schema.SnapshotGroups.Put(tx, g)
 	csi.EnsurePlugin(tx, g.PluginID)
@@ -156,26 +155,13 @@ func checkGroupEntry(p *storage.SnapshotGroupPutEntry) error {
 
 // checkGroupAgain decides about a request for a name that has a row.
 func checkGroupAgain(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.GroupSnapshot) error {
-	switch {
-	case old.State == storage.SnapshotDeleting:
-		return structs.Preconditionf("group snapshot %q is being deleted", old.Name)
-	case !sameRequest(tx, p, old):
-		return structs.Conflictf("group snapshot %q exists already, of other volumes or with other parameters; "+
+	var other error
+	if !sameRequest(tx, p, old) {
+		other = structs.Conflictf("group snapshot %q exists already, of other volumes or with other parameters; "+
 			"choose another name, or delete it: %s",
 			old.Name, structs.CommandLine(old.Namespace, "volume snapshot group delete", old.Name))
-	case old.State != storage.SnapshotFailed:
-		return nil
-	case old.ExternalID != "":
-		return structs.Preconditionf("group snapshot %q has failed, and its remains are not deleted yet: %s",
-			old.Name, old.Reason)
 	}
-	for _, m := range Members(tx, old) {
-		err := CheckSource(tx, m)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return ofGroup(tx, old).checkAgain(tx, other)
 }
 
 // sameRequest reports whether a request is for the volumes and with the parameters of a group, whose order
@@ -193,106 +179,8 @@ func sameRequest(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.
 	return true
 }
 
-// putGroupAgain tries a group that has failed again.
-func putGroupAgain(tx *mvcc.WriteTx, old *storage.GroupSnapshot, now int64) {
-	if old.State != storage.SnapshotFailed {
-		return
-	}
-	g := old.Copy()
-	TryAgain(&g.Progress, now)
-	storeGroup(tx, g)
-}
-
-// store puts a group, and lets its members follow it.
-func storeGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot) {
-	schema.SnapshotGroups.Put(tx, g)
-	for _, old := range Members(tx, g) {
-		m := old.Copy()
-		m.State = g.State
-		m.Reason = g.Reason
-		m.Called = g.Called
-		m.ReadyTime = g.ReadyTime
-		m.Consistency = g.Consistency
-		if g.ExternalID == "" {
-			m.ExternalID = ""
-		}
-		putChangedGroup(tx, old, m)
-	}
-}
-
-// putChangedGroup puts a member if it differs: most changes of a group are not about its members.
-func putChangedGroup(tx *mvcc.WriteTx, old, m *storage.VolumeSnapshot) {
-	same := old.State == m.State && old.Reason == m.Reason && old.Called == m.Called &&
-		old.ReadyTime == m.ReadyTime && old.Consistency == m.Consistency && old.ExternalID == m.ExternalID
-	if !same {
-		schema.Snapshots.Put(tx, m)
-	}
-}
-
 // GroupDelete records that the plugin is to delete a group. The rows of one that was surely never cut, or
-// that the plugin may keep, go at once.
-// The error is a conflict while a volume is made from a member.
-func GroupDelete(tx *mvcc.WriteTx, p *storage.SnapshotGroupDeleteEntry) error {
-	ns := p.RequestNamespace()
-	g := Group(tx, ns, p.Name)
-	if g == nil || p.RowIndex != 0 && g.CreateIndex != p.RowIndex {
-		return GroupNotFound(ns, p.Name)
-	}
-	for _, m := range Members(tx, g) {
-		restore := csi.RestoreOf(tx, m)
-		if restore != "" {
-			return structs.Conflictf(
-				"group snapshot %q cannot be deleted while volume %q is being created from its snapshot %q", g.Name, restore, m.Name)
-		}
-	}
-	if p.Force || !g.MayExist() {
-		dropGroup(tx, g, p.Now)
-		return nil
-	}
-	if g.State == storage.SnapshotDeleting {
-		return nil
-	}
-
-	g = g.Copy()
-	g.State = storage.SnapshotDeleting
-	g.LastError = nil
-	storeGroup(tx, g)
-	return nil
-}
-
-// drop deletes the rows. The volumes may have waited for that to be deleted.
-func dropGroup(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
-	members := Members(tx, g)
-	schema.SnapshotGroups.Delete(tx, g)
-	for _, m := range members {
-		schema.Snapshots.Delete(tx, m)
-	}
-	csi.DropUnusedPlugin(tx, g.PluginID)
-	for _, m := range members {
-		csi.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
-	}
-}
-
-// GroupNote records the node of a call before the call is made. A row that does not need the call any more is
-// a conflict, because the next call would not wait for a call without a row.
-func GroupNote(tx *mvcc.WriteTx, p *storage.SnapshotGroupNoteEntry) error {
-	g := Group(tx, p.RequestNamespace(), p.Name)
-	if g == nil || g.CreateIndex != p.RowIndex || p.Call == nil || g.Next() != p.Call.Op {
-		return structs.Conflictf("group snapshot %q has changed meanwhile", p.Name)
-	}
-	g = g.Copy()
-	NoteCall(&g.Progress, p.Call, p.Call.Op == storage.OpGroupCreate)
-	storeGroup(tx, g)
-	return nil
-}
-
-// KeepDeletedGroups keeps the groups of a restored state that were being deleted. The state has been restored
-// from a time at which they were there.
-func KeepDeletedGroups(tx *mvcc.WriteTx) {
-	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, storage.SnapshotDeleting)) {
-		g = g.Copy()
-		if Keep(&g.Progress) {
-			storeGroup(tx, g)
-		}
-	}
+// that the plugin may keep, go at once. The error is a conflict while a volume is made from a member.
+func GroupDelete(tx *mvcc.WriteTx, p *storage.SnapshotDeleteEntry) error {
+	return remove(tx, storage.KindGroup, p)
 }

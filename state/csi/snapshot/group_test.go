@@ -60,7 +60,7 @@ func (w *groupWorld) put(fault string, p *storage.SnapshotGroupPutEntry) {
 func (w *groupWorld) remove(fault string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &storage.SnapshotGroupDeleteEntry{Name: "g"}
+		p := &storage.SnapshotDeleteEntry{Name: "g"}
 		p.Namespace = "default"
 		return snapshot.GroupDelete(tx, p)
 	})
@@ -70,7 +70,7 @@ func (w *groupWorld) remove(fault string) {
 func (w *groupWorld) removeRows() {
 	w.t.Helper()
 	w.write("", func(tx *mvcc.WriteTx) error {
-		p := &storage.SnapshotGroupDeleteEntry{Name: "g", Force: true}
+		p := &storage.SnapshotDeleteEntry{Name: "g", Force: true}
 		p.Namespace = "default"
 		return snapshot.GroupDelete(tx, p)
 	})
@@ -102,16 +102,16 @@ func (w *groupWorld) users() string {
 func (w *groupWorld) note(fault, op string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &storage.SnapshotGroupNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
+		p := &storage.SnapshotNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
 		p.Namespace = "default"
 		p.RowIndex = w.group().CreateIndex
 		return snapshot.GroupNote(tx, p)
 	})
 }
 
-func (w *groupWorld) outcome(fault, op string, change func(*storage.SnapshotGroupOutcomeEntry)) {
+func (w *groupWorld) outcome(fault, op string, change func(*storage.SnapshotOutcomeEntry)) {
 	w.t.Helper()
-	p := &storage.SnapshotGroupOutcomeEntry{Name: "g", Outcome: storage.Outcome{Op: op}}
+	p := &storage.SnapshotOutcomeEntry{Name: "g", Outcome: storage.Outcome{Op: op}}
 	p.Namespace = "default"
 	p.Now = 9
 	p.RowIndex = w.group().CreateIndex
@@ -127,12 +127,12 @@ func answer(ready bool) *storage.CSIGroup {
 	}}
 }
 
-func cut(ready bool) func(*storage.SnapshotGroupOutcomeEntry) {
-	return func(p *storage.SnapshotGroupOutcomeEntry) { p.Answer = answer(ready) }
+func cut(ready bool) func(*storage.SnapshotOutcomeEntry) {
+	return func(p *storage.SnapshotOutcomeEntry) { p.Answer = answer(ready) }
 }
 
-func failed(final bool) func(*storage.SnapshotGroupOutcomeEntry) {
-	return func(p *storage.SnapshotGroupOutcomeEntry) {
+func failed(final bool) func(*storage.SnapshotOutcomeEntry) {
+	return func(p *storage.SnapshotOutcomeEntry) {
 		p.Err = &structs.OperationError{Message: "no", Kind: structs.KindInvalid}
 		p.Final = final
 	}
@@ -172,7 +172,7 @@ func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
 	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
-	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
+	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotOutcomeEntry) {
 		p.Answer = answer(true)
 		zone := &structs.CSITopology{Segments: map[string]string{"zone": "a"}}
 		p.Answer.Snapshots[1].AccessibleTopologies = []*structs.CSITopology{zone}
@@ -193,12 +193,12 @@ func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
 		func(g *storage.CSIGroup) { g.Snapshots = g.Snapshots[:1] },
 		func(g *storage.CSIGroup) { g.Snapshots[0].ID = "s-v" },
 	} {
-		w.outcome("the answer about group", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
+		w.outcome("the answer about group", storage.OpGroupCreate, func(p *storage.SnapshotOutcomeEntry) {
 			p.Answer = answer(true)
 			change(p.Answer)
 		})
 	}
-	w.outcome("no operation", "x", func(*storage.SnapshotGroupOutcomeEntry) {})
+	w.outcome("no operation", "x", func(*storage.SnapshotOutcomeEntry) {})
 	if g := w.group(); g.State != storage.SnapshotCreating {
 		t.Errorf("the row is %+v", g)
 	}
@@ -265,7 +265,7 @@ func TestPut_TriesAFailedGroupAgain(t *testing.T) {
 		t.Errorf("after a failure: %+v and %+v", g, m)
 	}
 	w.put("its remains are not deleted yet", w.entry("v", "w"))
-	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotGroupOutcomeEntry) {})
+	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotOutcomeEntry) {})
 	if m := w.member("g-v"); m.ExternalID != "" || m.Called {
 		t.Errorf("the remains are deleted, and the member is %+v", m)
 	}
@@ -281,7 +281,7 @@ func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 	w := newGroupWorld(t)
 	w.put("", w.entry("v", "w"))
 	w.note("", storage.OpGroupCreate)
-	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
+	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotOutcomeEntry) {
 		failed(true)(p)
 		p.Err.Code = structs.CSICodeExhausted
 	})
@@ -296,7 +296,7 @@ func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 	if g := w.group(); g.Next() != storage.OpGroupLearn {
 		t.Errorf("the deletion needs %q", g.Next())
 	}
-	w.outcome("", storage.OpGroupLearn, func(*storage.SnapshotGroupOutcomeEntry) {}) // there is none
+	w.outcome("", storage.OpGroupLearn, func(*storage.SnapshotOutcomeEntry) {}) // there is none
 	if w.group() != nil || w.member("g-v") != nil || w.member("g-w") != nil {
 		t.Error("rows are left")
 	}
@@ -336,7 +336,7 @@ func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 		t.Errorf("the plugin has rejected the deletion, and the row is %+v", g)
 	}
 	w.remove("")
-	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotGroupOutcomeEntry) {})
+	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotOutcomeEntry) {})
 	if w.group() != nil || w.member("g-v") != nil {
 		t.Error("rows are left")
 	}
@@ -411,7 +411,7 @@ func TestKeepDeleted_KeepsAReadyGroupOfARestoredState(t *testing.T) {
 	w.note("", storage.OpGroupCreate)
 	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.remove("")
-	w.write("", func(tx *mvcc.WriteTx) error { snapshot.KeepDeletedGroups(tx); return nil })
+	w.write("", func(tx *mvcc.WriteTx) error { snapshot.KeepDeleted(tx); return nil })
 	if g := w.group(); g.State != storage.SnapshotReady || w.member("g-v").State != storage.SnapshotReady {
 		t.Errorf("the row is %+v", g)
 	}

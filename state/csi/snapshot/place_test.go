@@ -59,7 +59,9 @@ func TestDuty_E4_I8_AVolumeIsMadeWhereItsSnapshotIsUsable(t *testing.T) {
 					Outcome: storage.Outcome{
 						Op: storage.OpSnapshotCreate,
 					},
-					Answer:       &storage.CSISnapshot{ID: "ext-s", IsReady: true, AccessibleTopologies: c.usable},
+					Answer: storage.GroupOfOne(&storage.CSISnapshot{
+						ID: "ext-s", IsReady: true, AccessibleTopologies: c.usable,
+					}, s.SourceExternalID),
 					WriteOptions: structs.WriteOptions{Namespace: "default"},
 				})
 			})

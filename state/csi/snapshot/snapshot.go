@@ -20,6 +20,14 @@ import (
 // the row, so each repeat of the call is about the same snapshot.
 func NameAtPlugin(s *storage.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
 
+// Sources returns the plugin's IDs of the volumes of snapshots.
+func Sources(rows []*storage.VolumeSnapshot) (ids []string) {
+	for _, s := range rows {
+		ids = append(ids, s.SourceExternalID)
+	}
+	return ids
+}
+
 // Of returns the row of a snapshot of a volume, with a name and an ID. It has the secrets of the volume.
 func Of(v *structs.CSIVolume, name, id string) *storage.VolumeSnapshot {
 	return &storage.VolumeSnapshot{
@@ -49,7 +57,7 @@ func CheckAble(tx mvcc.Reader, v *structs.CSIVolume) error {
 
 // NotFound is the error for a snapshot that does not exist.
 func NotFound(ns, name string) error {
-	return structs.NotFoundf("no snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
+	return notFound(storage.KindSnapshot, ns, name)
 }
 
 // Put records snapshots that are to be taken. A snapshot that exists with an equal request stays as it is;
@@ -77,20 +85,20 @@ func put(tx *mvcc.WriteTx, wanted *storage.VolumeSnapshot, now int64) error {
 	}
 	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
 	if old != nil {
-		putAgain(tx, old, now)
+		ofSnapshot(old).tryAgain(tx, now)
 		return nil
 	}
 
-	s := Fresh(wanted, now)
+	s := fresh(wanted, now)
 	schema.Snapshots.Put(tx, s)
 	csi.EnsurePlugin(tx, s.PluginID)
 	return nil
 }
 
-// Fresh returns the row of a snapshot of which nothing is known yet.
-func Fresh(wanted *storage.VolumeSnapshot, now int64) *storage.VolumeSnapshot {
+// fresh returns the row of a snapshot of which nothing is known yet.
+func fresh(wanted *storage.VolumeSnapshot, now int64) *storage.VolumeSnapshot {
 	s := wanted.Copy()
-	s.Progress = Begun(now)
+	s.Progress = begun(now)
 	s.SizeBytes = 0
 	s.AccessibleTopologies = nil
 	return s
@@ -105,7 +113,7 @@ func CheckPut(tx mvcc.Reader, wanted *storage.VolumeSnapshot) error {
 
 	err := namespace.Check(tx, wanted.Namespace)
 	if err == nil {
-		err = CheckSource(tx, wanted)
+		err = checkSource(tx, wanted)
 	}
 	if err == nil {
 		err = trust.CheckSealed(tx, wanted.SealedSecrets)
@@ -120,36 +128,20 @@ func CheckPut(tx mvcc.Reader, wanted *storage.VolumeSnapshot) error {
 func checkAgain(tx mvcc.Reader, wanted, old *storage.VolumeSnapshot) error {
 	same := old.VolumeID == wanted.VolumeID && old.VolumeIndex == wanted.VolumeIndex &&
 		maps.Equal(old.Parameters, wanted.Parameters) && old.Group == wanted.Group
+	var other error
 	switch {
 	case old.Group != "" && !same:
 		return structs.Conflictf(
 			"snapshot %q exists already, as a member of group snapshot %q; choose another name", old.Name, old.Group)
-	case old.State == storage.SnapshotDeleting:
-		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
 	case !same:
-		return structs.Conflictf("snapshot %q exists already, of volume %q; choose another name, or delete it: %s",
+		other = structs.Conflictf("snapshot %q exists already, of volume %q; choose another name, or delete it: %s",
 			old.Name, old.VolumeID, structs.CommandLine(old.Namespace, "volume snapshot delete", old.Name))
-	case old.State != storage.SnapshotFailed:
-		return nil
-	case old.ExternalID != "":
-		return structs.Preconditionf("snapshot %q has failed, and its remains are not deleted yet: %s",
-			old.Name, old.Reason)
 	}
-	return CheckSource(tx, old)
+	return ofSnapshot(old).checkAgain(tx, other)
 }
 
-// putAgain tries a snapshot that has failed again.
-func putAgain(tx *mvcc.WriteTx, old *storage.VolumeSnapshot, now int64) {
-	if old.State != storage.SnapshotFailed {
-		return
-	}
-	s := old.Copy()
-	TryAgain(&s.Progress, now)
-	schema.Snapshots.Put(tx, s)
-}
-
-// CheckSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
-func CheckSource(tx mvcc.Reader, s *storage.VolumeSnapshot) error {
+// checkSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
+func checkSource(tx mvcc.Reader, s *storage.VolumeSnapshot) error {
 	v := csi.Volume(tx, s.Namespace, s.VolumeID)
 	switch {
 	case v == nil:
@@ -181,73 +173,21 @@ func checkCount(tx mvcc.Reader, ns string) error {
 // Delete records that the plugin is to delete a snapshot. The row of one that was surely never cut, or that
 // the plugin may keep, goes at once. The error is a conflict while a volume is made from the snapshot.
 func Delete(tx *mvcc.WriteTx, p *storage.SnapshotDeleteEntry) error {
-	ns := p.RequestNamespace()
-	s := csi.Snapshot(tx, ns, p.Name)
-	if s == nil || p.RowIndex != 0 && s.CreateIndex != p.RowIndex {
-		return NotFound(ns, p.Name)
-	}
-
-	if s.Group != "" {
-		return structs.Preconditionf("snapshot %q is a member of group snapshot %q, "+
-			"and only the group can be deleted: %s",
-			s.Name, s.Group, structs.CommandLine(ns, "volume snapshot group delete", s.Group))
-	}
-	restore := csi.RestoreOf(tx, s)
-	if restore != "" {
-		return structs.Conflictf("snapshot %q cannot be deleted while volume %q is being created from it",
-			s.Name, restore)
-	}
-	err := trust.CheckSealed(tx, p.SealedSecrets)
-	if err != nil {
-		return err
-	}
-	if p.Force || !s.MayExist() {
-		drop(tx, s, p.Now)
-		return nil
-	}
-	if s.State == storage.SnapshotDeleting && p.SealedSecrets == nil {
-		return nil
-	}
-
-	s = s.Copy()
-	if s.State != storage.SnapshotDeleting {
-		s.LastError = nil
-	}
-	s.State = storage.SnapshotDeleting
-	if p.SealedSecrets != nil {
-		s.SealedSecrets = p.SealedSecrets
-	}
-	schema.Snapshots.Put(tx, s)
-	return nil
-}
-
-// drop deletes the row. The volume may have waited for that to be deleted.
-func drop(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
-	schema.Snapshots.Delete(tx, s)
-	csi.DropUnusedPlugin(tx, s.PluginID)
-	csi.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
-}
-
-// Note records the node of a call before the call is made. A row that does not need the call any more is a
-// conflict, because the next call would not wait for a call without a row.
-func Note(tx *mvcc.WriteTx, p *storage.SnapshotNoteEntry) error {
 	s := csi.Snapshot(tx, p.RequestNamespace(), p.Name)
-	if s == nil || s.CreateIndex != p.RowIndex || p.Call == nil || s.Next() != p.Call.Op {
-		return structs.Conflictf("snapshot %q has changed meanwhile", p.Name)
+	if s != nil && s.Group != "" {
+		return structs.Preconditionf("snapshot %q is a member of group snapshot %q, and only the group can be deleted: %s",
+			s.Name, s.Group, structs.CommandLine(s.Namespace, "volume snapshot group delete", s.Group))
 	}
-	s = s.Copy()
-	NoteCall(&s.Progress, p.Call, p.Call.Op == storage.OpSnapshotCreate)
-	schema.Snapshots.Put(tx, s)
-	return nil
+	return remove(tx, storage.KindSnapshot, p)
 }
 
-// KeepDeleted keeps the snapshots of a restored state that were being deleted. The state has been restored
-// from a time at which they were there.
+// KeepDeleted keeps the snapshots and groups of a restored state that were being deleted. The state has been
+// restored from a time at which they were there.
 func KeepDeleted(tx *mvcc.WriteTx) {
 	for _, s := range slices.Collect(schema.UnsettledSnapshots.Scan(tx, storage.SnapshotDeleting)) {
-		s = s.Copy()
-		if Keep(&s.Progress) {
-			schema.Snapshots.Put(tx, s)
-		}
+		ofSnapshot(s).keep(tx)
+	}
+	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, storage.SnapshotDeleting)) {
+		ofGroup(tx, g).keep(tx)
 	}
 }
