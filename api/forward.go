@@ -120,9 +120,9 @@ func rejectOthers(resp *http.Response) error {
 }
 
 // unreachable is the error of a request for a node whose agent does not answer.
-const unreachable = "%s: its agent cannot be reached at its HTTP address %s: %w; " +
-	"see that its agent runs, and that this agent can connect to that port; " +
-	"if others reach it elsewhere, set advertise { http } in its configuration"
+const unreachable = "%s: its agent cannot be reached at its HTTP address %s: %w; see that its agent runs, " +
+	"and that this agent can connect to that port; if others reach it elsewhere, " +
+	"set advertise { http } in its configuration"
 
 // unanswered is the error of a request that the agent of a node may have got.
 const unanswered = "%s: its agent did not answer at its HTTP address %s: %w; " +

@@ -59,9 +59,9 @@ func (c *converter) oneForm(x *constraint, is bool) {
 	if !is {
 		c.spoiled[x.At] = true
 		c.fault(x.At,
-			"the constraint has more than one form; expected attribute with one of operator and value, "+
-				"version, semver, regexp, set_contains, set_contains_all, set_contains_any, or "+
-				"distinct_hosts alone, or distinct_property with value")
+			"the constraint has more than one form; expected attribute with one of operator and value, version, "+
+				"semver, regexp, set_contains, set_contains_all, set_contains_any, or distinct_hosts alone, "+
+				"or distinct_property with value")
 	}
 }
 

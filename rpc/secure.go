@@ -96,8 +96,7 @@ func (l *Listener) tellPlain(conn net.Conn) {
 
 func (l *Listener) tellHandshake(conn net.Conn, err error) {
 	if l.rejected.Due(conn.RemoteAddr()) {
-		l.logger.Warn("rejected a connection with TLS. "+
-			"More rejections of its host in this minute are not logged",
+		l.logger.Warn("rejected a connection with TLS. More rejections of its host in this minute are not logged",
 			"remote", conn.RemoteAddr().String(), "error", netfault.Plain(err))
 	}
 }

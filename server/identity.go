@@ -48,9 +48,9 @@ func (c *consensus) judgeStart(dataDir string, logger hclog.Logger) error {
 		Only:  isOnlyVoter(c.members(), c.id),
 	}
 	if kept.HasUUID() && kept.Same(c.machine) && !c.machine.HasUUID() {
-		logger.Warn("this server cannot read the UUID of its machine any more, which it has recorded: a copy of " +
-			"its disk in a machine with the same /etc/machine-id would pass for it. Run the agent by the unit " +
-			"berth-server.service of the package, or as root")
+		logger.Warn("this server cannot read the UUID of its machine any more, which it has recorded: " +
+			"a copy of its disk in a machine with the same /etc/machine-id would pass for it. " +
+			"Run the agent by the unit berth-server.service of the package, or as root")
 	}
 	if agentproof.MayVote(start) {
 		c.release(dataDir, logger)

@@ -165,8 +165,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(o.Reasons) > 0 && o.target.Reason == "" {
-		c.confirm(o, structs.Invalidf("a reason is needed: how do you know it? "+
-			"Choose one, or use your own words"))
+		c.confirm(o, structs.Invalidf("a reason is needed: how do you know it? Choose one, or use your own words"))
 		return
 	}
 

@@ -68,8 +68,8 @@ func allowLog(c *api.Call, public bool) error {
 		return nil
 	}
 	return structs.Deniedf("without access control everybody who reaches this agent would have the lines of " +
-		"levels debug and trace and the log files; ask on the machine of the agent, or set " +
-		"enable_debug = true in its configuration")
+		"levels debug and trace and the log files; ask on the machine of the agent, " +
+		"or set enable_debug = true in its configuration")
 }
 
 var host = api.NewEndpoint[*api.HostAnswer](api.Get, "/v1/agent/host", serveHost,

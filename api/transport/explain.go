@@ -190,9 +190,9 @@ func (t *Transport) rejected(alert uint8) error {
 		return structs.Invalidf("the agent at %s does not speak the version of TLS that -ca-cert and "+
 			"BERTH_CACERT ask for: an agent of berth speaks 1.3", t.address)
 	case t.tls.ClientCert == "" && asksForOne:
-		return structs.Deniedf("the agent at %s requires a client certificate: name one of the role operator "+
-			"with -client-cert and -client-key, or BERTH_CLIENT_CERT and BERTH_CLIENT_KEY "+
-			"(`berth tls cert create -cli` makes it)", t.address)
+		return structs.Deniedf("the agent at %s requires a client certificate: "+
+			"name one of the role operator with -client-cert and -client-key, "+
+			"or BERTH_CLIENT_CERT and BERTH_CLIENT_KEY (`berth tls cert create -cli` makes it)", t.address)
 	case t.tls.ClientCert == "":
 		return structs.Deniedf("the agent at %s has ended the handshake of TLS: %s", t.address, reason)
 	}

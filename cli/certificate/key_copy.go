@@ -86,8 +86,7 @@ func (k KeyCopy) Write(text []byte) error {
 // Print says where the encrypted copy is.
 func (k KeyCopy) Print(c *command.Call) {
 	if k.to != nil {
-		c.Printf("Wrote %s, its copy. Who has the identity of the recipient reads it: age -d -i IDENTITY "+
-			"%s\n",
+		c.Printf("Wrote %s, its copy. Who has the identity of the recipient reads it: age -d -i IDENTITY %s\n",
 			k.File, k.File)
 	}
 }

@@ -119,8 +119,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *cluster.Certificate
 		r.Role = cluster.JoinServer
 		r.Name = c.String("server")
 		c.Printf("The servers and nodes close their connections with server %s and take no others.\n", r.Name)
-		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has " +
-			"the\n")
+		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has the\n")
 		c.Printf("key of the gossip, the keyring and the key of the authority: replace them\n")
 		c.Printf("(docs/operations/certificates.md).\n")
 		return nil
@@ -160,8 +159,7 @@ func tellNode(ctx context.Context, c *command.Call, r *cluster.CertificateRevoke
 
 	c.Printf("The servers close their connections with node %s (%s) and take no others.\n",
 		s.Name, command.ShortID(id))
-	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are " +
-		"replaced.\n")
+	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are replaced.\n")
 	c.Printf("It has %s. What becomes of its volumes is on_node_loss of their plugins.\n",
 		command.Plural(len(s.Claims), "claim"))
 	return nil

@@ -84,10 +84,10 @@ func (m Routing) Choose(fit AddressFamilies, own string) (AddressChoice, error) 
 			return AddressChoice{}, undecided(found)
 		}
 	}
-	return AddressChoice{}, structs.Preconditionf("this machine has no address at which others reach it, only " +
-		"those of loopback and of bridges of containers: wait for its network, or name an address with " +
-		"advertise { http, rpc, serf }, or bind to an address with -bind (bind_addr), such as -bind 127.0.0.1 " +
-		"for an agent that only this machine reaches")
+	return AddressChoice{}, structs.Preconditionf("this machine has no address at which others reach it, " +
+		"only those of loopback and of bridges of containers: wait for its network, " +
+		"or name an address with advertise { http, rpc, serf }, or bind to an address with -bind (bind_addr), " +
+		"such as -bind 127.0.0.1 for an agent that only this machine reaches")
 }
 
 // onRoute returns the address of the interface of a route: the first in the network of the gateway, else the
@@ -135,9 +135,9 @@ func undecided(found []AddressChoice) error {
 	for _, c := range found[:min(len(found), maxShown)] {
 		names = append(names, fmt.Sprintf("%s (%s)", c.Address, c.Why))
 	}
-	return structs.Preconditionf("this machine has %d addresses and no default route, so the one at which "+
-		"others reach it is not known: %s: name one of them with -bind (bind_addr), or with "+
-		"advertise { http, rpc, serf }",
+	return structs.Preconditionf("this machine has %d addresses and no default route, "+
+		"so the one at which others reach it is not known: %s: name one of them with -bind (bind_addr), "+
+		"or with advertise { http, rpc, serf }",
 		len(found), strings.Join(names, ", "))
 }
 

@@ -58,8 +58,7 @@ func (p *place) explain(err error) error {
 	if structs.CodeOf(err) != structs.CSICodeAborted || !p.later {
 		return err
 	}
-	return fmt.Errorf("the plugin does not continue its list; "+
-		"begin the list anew, without a page token: %w", err)
+	return fmt.Errorf("the plugin does not continue its list; begin the list anew, without a page token: %w", err)
 }
 
 // placesOf returns the parts of a plugin's storage in the order of their keys. A place all of whose

@@ -139,9 +139,9 @@ func snapshotName(volume, id string) string {
 // seal encrypts secrets for the calls of a snapshot of a volume.
 func (p Snapshots) seal(ns, volume string, secrets structs.Secrets) (*structs.Sealed, error) {
 	if p.Keys.Active() == "" {
-		return nil, structs.Preconditionf("the secrets of a snapshot are stored encrypted, and the cluster has " +
-			"no root key, or this server has not opened it: berth operator root keyring list; or give the volume a " +
-			"variable with them: secrets_from")
+		return nil, structs.Preconditionf("the secrets of a snapshot are stored encrypted, " +
+			"and the cluster has no root key, or this server has not opened it: " +
+			"berth operator root keyring list; or give the volume a variable with them: secrets_from")
 	}
 	return keyring.SealSecrets(p.Keys, ns, volume, secrets)
 }

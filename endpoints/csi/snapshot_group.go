@@ -195,9 +195,9 @@ func (p SnapshotGroups) seal(
 	first *storage.VolumeSnapshot, secrets structs.Secrets,
 ) (*structs.Sealed, error) {
 	if p.Keys.Active() == "" {
-		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, and the cluster " +
-			"has no root key, or this server has not opened it: berth operator root keyring list; or give the first " +
-			"volume a variable with them: secrets_from")
+		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, " +
+			"and the cluster has no root key, or this server has not opened it: " +
+			"berth operator root keyring list; or give the first volume a variable with them: secrets_from")
 	}
 	return keyring.SealSecrets(p.Keys, first.Namespace, first.VolumeID, secrets)
 }

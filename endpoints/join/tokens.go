@@ -218,10 +218,10 @@ func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 		return nil
 	}
 	return structs.Deniedf("node %s is registered with the name %q in the node pool %q, and it is %q in %q; "+
-		"the servers have no record of its certificate that allows this: join it again, with a token of `berth "+
-		"node join-token create -node-name %s`, and for another name delete it first, with `berth node purge`. "+
-		"The node of an agent that is a server, too, has no such record: drain it, stop the agent, delete the "+
-		"node with `berth node purge` and start the agent",
+		"the servers have no record of its certificate that allows this: join it again, "+
+		"with a token of `berth node join-token create -node-name %s`, and for another name delete it first, "+
+		"with `berth node purge`. The node of an agent that is a server, too, has no such record: drain it, "+
+		"stop the agent, delete the node with `berth node purge` and start the agent",
 		n.ID, old.Name, old.NodePool, n.Name, n.NodePool, old.Name)
 }
 

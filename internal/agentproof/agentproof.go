@@ -204,7 +204,7 @@ func describe(n *structs.Node) string {
 // Rejection is the error for an agent while another one has the lease of the node, or its volumes.
 func Rejection(nodeID, why string) error {
 	return structs.Rejectedf(structs.CauseSecondAgent, retryAfter,
-		"node %s has another agent: %s. The data directory of one of the two was copied, or its "+
-			"machine cloned. Give one of them a new identity (see docs/operations/lost-nodes.md). "+
+		"node %s has another agent: %s. The data directory of one of the two was copied, or its machine cloned. "+
+			"Give one of them a new identity (see docs/operations/lost-nodes.md). "+
 			"This agent tries again by itself, and takes over when the other one is gone", nodeID, why)
 }

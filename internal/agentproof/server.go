@@ -55,10 +55,10 @@ func CheckServer(known *KnownServer, given Server, wait time.Duration) error {
 		state = "was alive until " + known.Silent.Round(time.Second).String() + " ago"
 	}
 	return structs.Rejectedf(structs.CauseSecondAgent, 0,
-		"the server %s at %s has the ID of the server %s at %s, which %s. A data directory was copied, or a "+
-			"machine cloned. Stop one of the two: for a server of its own, delete the copied data directory. "+
-			"If the server was moved, it is taken when the first one has been silent for %s "+
-			"(see docs/operations/servers.md)",
+		"the server %s at %s has the ID of the server %s at %s, which %s. A data directory was copied, "+
+			"or a machine cloned. Stop one of the two: for a server of its own, "+
+			"delete the copied data directory. If the server was moved, "+
+			"it is taken when the first one has been silent for %s (see docs/operations/servers.md)",
 		given.Name, given.Address, known.Name, known.Address, state, wait)
 }
 

@@ -22,8 +22,8 @@ func (w *authorityWarning) tell(k *Keys, now time.Time) {
 
 	w.told = now
 	k.logger.Warn("the authority of the TLS certificates ends soon, and all certificates with it. "+
-		"Where the servers sign, replace it with `berth tls ca replace`; otherwise make a new authority, add it "+
-		"to ca_file of each agent, and give the agents new certificates",
+		"Where the servers sign, replace it with `berth tls ca replace`; otherwise make a new authority, "+
+		"add it to ca_file of each agent, and give the agents new certificates",
 		"expires", end)
 }
 

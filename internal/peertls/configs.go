@@ -173,8 +173,8 @@ func plainFault(err error, cert *x509.Certificate) error {
 			"set the clocks of both machines", name, cert.NotBefore.Format(time.RFC3339), clock)
 	case now.After(cert.NotAfter):
 		return structs.Deniedf("%s expired at %s, and the clock of this machine says %s; "+
-			"an agent with renew = true renews it by itself, and its log says what hinders it; without it make a "+
-			"new one with `berth tls cert create`, or set the clock",
+			"an agent with renew = true renews it by itself, and its log says what hinders it; "+
+			"without it make a new one with `berth tls cert create`, or set the clock",
 			name, cert.NotAfter.Format(time.RFC3339), clock)
 	}
 	var unknown x509.UnknownAuthorityError

@@ -211,14 +211,12 @@ func read(r io.Reader, w io.Writer, check func(*Meta) error) (*Meta, error) {
 func checkLevel(meta *Meta) error {
 	switch {
 	case meta.Level > level.Now:
-		return structs.Preconditionf("a newer version of berth (%s) has saved this snapshot: "+
-			"it has level %d, and this version reads up to level %d; "+
-			"restore it with that version, or a later one",
+		return structs.Preconditionf("a newer version of berth (%s) has saved this snapshot: it has level %d, "+
+			"and this version reads up to level %d; restore it with that version, or a later one",
 			structs.Cut(meta.Berth, structs.MaxName), meta.Level, level.Now)
 	case meta.Level > 0 && meta.Level < level.First:
-		return structs.Preconditionf("a version before 0.1.0 (%s) has saved this snapshot: "+
-			"it has level %d, and this version reads from level %d. "+
-			"No version restores it; register the jobs and volumes again",
+		return structs.Preconditionf("a version before 0.1.0 (%s) has saved this snapshot: it has level %d, "+
+			"and this version reads from level %d. No version restores it; register the jobs and volumes again",
 			structs.Cut(meta.Berth, structs.MaxName), meta.Level, level.First)
 	case meta.Level < level.First:
 		return structs.Preconditionf("the snapshot has no level: a version before 0.1.0 has saved it, " +

@@ -86,8 +86,7 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 func (x *explainer) noNode() *structs.Reason {
 	// One node is enough to tell an empty cluster from nodes that may not run the group.
 	for range state.Nodes(x.tx) {
-		r := reason("no node may run it: each is down, drains, is not eligible, " +
-			"or not in the job's datacenters")
+		r := reason("no node may run it: each is down, drains, is not eligible, or not in the job's datacenters")
 		r.Remedy = "berth node status shows the nodes; " + remedies[eligibilityFilter] +
 			", or change datacenters or node_pool of the job"
 		return r

@@ -322,8 +322,7 @@ func guardsTasks(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 			why := v.Node.Attributes[structs.AttrUnguarded(driver)]
 			if why != "" {
 				return &rejects.Rejection{
-					Reason: fmt.Sprintf("CSI volume %s with on_node_loss = %q: "+
-						"no guard can end the tasks of driver %s: %s",
+					Reason: fmt.Sprintf("CSI volume %s with on_node_loss = %q: no guard can end the tasks of driver %s: %s",
 						u.Volume.ID, structs.LossLease, driver, why),
 					Keys: u.keys,
 				}

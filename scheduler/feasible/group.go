@@ -101,8 +101,7 @@ func (p *Group) addConsulConstraints() {
 		// The text of the constraint names an attribute that the job does not mention, so it is replaced. It
 		// also enters specified, because it is a part of the shape.
 		c := match.CompileConstraint(consulConstraint)
-		c.Text = "the node has no Consul 1.8.0 or later, " +
-			"in which the group registers services (consul.version)"
+		c.Text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
 	}

@@ -50,9 +50,9 @@ func (s Signer) Active() (*pki.Authority, error) {
 	// The rows have one such authority at most: the entry of its successor retires it.
 	i := slices.IndexFunc(rows, func(a *cluster.Authority) bool { return a.RetireTime == 0 })
 	if i < 0 {
-		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them " +
-			"with the files of `berth tls init`, all of them with one keyring, and let that one lead " +
-			"(docs/operations/tls.md)")
+		return nil, structs.Preconditionf("the servers have no certificate authority: " +
+			"start one of them with the files of `berth tls init`, all of them with one keyring, " +
+			"and let that one lead (docs/operations/tls.md)")
 	}
 
 	row := rows[i]

@@ -170,9 +170,9 @@ func checkToken(
 		return structs.Deniedf("the certificate of the %s %s is revoked, and its key with it: join with a new key",
 			p.Role, p.ID)
 	case known != nil && !sameKey && !revoked && !lapsed(known, p.Now):
-		return structs.Deniedf("the %s %s has joined with another key, and is not away for long enough: choose "+
-			"another ID (-id, or for a server -name), or if that key is lost with its disk, run `berth tls "+
-			"revoke -%s %s` and join again",
+		return structs.Deniedf("the %s %s has joined with another key, and is not away for long enough: "+
+			"choose another ID (-id, or for a server -name), or if that key is lost with its disk, "+
+			"run `berth tls revoke -%s %s` and join again",
 			p.Role, p.ID, p.Role, p.ID)
 	}
 	return nil

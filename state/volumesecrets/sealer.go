@@ -57,8 +57,8 @@ func (s Sealer) keepsPlain(tx state.Reader) (bool, error) {
 			s.Server)
 	case s.RequiresTLS:
 		return false, structs.Preconditionf("the cluster requires TLS, and has no root key to encrypt secrets of " +
-			"volumes: make a key with `berth operator root keyring init`, and set server { keyring { file = " +
-			"\"...\" } } on each server")
+			"volumes: make a key with `berth operator root keyring init`, " +
+			"and set server { keyring { file = \"...\" } } on each server")
 	}
 	return true, nil
 }

@@ -112,8 +112,7 @@ func parseExtraPath(text string) (string, error) {
 	path := parts[2]
 	// below compares texts, so the path has to be a clean one.
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || slices.Contains(ownPaths, path) {
-		return "", structs.Invalidf("%.80q: expected an absolute path, "+
-			"and none that every download has", text)
+		return "", structs.Invalidf("%.80q: expected an absolute path, and none that every download has", text)
 	}
 	return path, nil
 }

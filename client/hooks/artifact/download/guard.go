@@ -100,9 +100,8 @@ func (g *guard) check(to netip.AddrPort) error {
 
 	var err error
 	if slices.ContainsFunc(specialNetworks, contains) {
-		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast "+
-			"one, or of a metadata service; "+
-			"client.artifact.allow_networks of the agent allows networks", addr)
+		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast one, "+
+			"or of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
 	} else {
 		err = g.checkAgent(addr, int(to.Port()))
 	}
