@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
-	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
@@ -92,7 +90,7 @@ func (p Snapshots) Create(
 
 	var faults []error
 	for _, wanted := range entry.Snapshots {
-		row, err := p.await(ctx, wanted, isSnapshotTaken)
+		row, err := p.object(wanted.Namespace, wanted.Name).awaitTaken(ctx)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -126,7 +124,7 @@ func (p Snapshots) rowOf(
 	err = snapshot.CheckAble(tx, v)
 	if err == nil && len(ask.Secrets) > 0 {
 		s.SecretsFrom = ""
-		s.SealedSecrets, err = p.seal(ns, v.ID, ask.Secrets)
+		s.SealedSecrets, err = sealSecrets(p.Server, storage.KindSnapshot, s, ask.Secrets)
 	}
 	return s, err
 }
@@ -136,52 +134,11 @@ func snapshotName(volume, id string) string {
 	return volume[:min(len(volume), 100)] + "-" + structs.ShortID(id)
 }
 
-// seal encrypts secrets for the calls of a snapshot of a volume.
-func (p Snapshots) seal(ns, volume string, secrets structs.Secrets) (*structs.Sealed, error) {
-	if p.Keys.Active() == "" {
-		return nil, structs.Preconditionf("the secrets of a snapshot are stored encrypted, " +
-			"and the cluster has no root key, or this server has not opened it: " +
-			"berth operator root keyring list; or give the volume a variable with them: secrets_from")
-	}
-	return keyring.SealSecrets(p.Keys, ns, volume, secrets)
+// object returns a snapshot by its name.
+func (p Snapshots) object(ns, name string) object[*storage.VolumeSnapshot] {
+	return object[*storage.VolumeSnapshot]{p.Server, storage.KindSnapshot, name,
+		func(tx *state.ReadTx) *storage.VolumeSnapshot { return csi.Snapshot(tx, ns, name) }}
 }
-
-// isSnapshotTaken reports whether a requested snapshot needs no more waiting. row is nil for one that was
-// deleted.
-func isSnapshotTaken(row *storage.VolumeSnapshot, name string) (bool, error) {
-	switch {
-	case row == nil:
-		return false, structs.Conflictf("snapshot %q was deleted meanwhile", name)
-	case row.State == storage.SnapshotDeleting:
-		return false, structs.Preconditionf("snapshot %q is being deleted", name)
-	case row.State == storage.SnapshotFailed && row.LastError != nil:
-		return false, structs.Errorf(row.LastError.Kind, "taking snapshot %q: %s", name, row.Reason)
-	case row.State == storage.SnapshotFailed:
-		return false, structs.Preconditionf("taking snapshot %q: %s", name, row.Reason)
-	}
-	return row.State == storage.SnapshotReady, nil
-}
-
-// await waits until the row of a snapshot satisfies done: see awaitProgress.
-func (p Snapshots) await(
-	ctx context.Context,
-	s *storage.VolumeSnapshot,
-	done func(row *storage.VolumeSnapshot, name string) (bool, error),
-) (row *storage.VolumeSnapshot, err error) {
-	err = awaitProgress(ctx, p.Server, snapshotTitle(s.Name),
-		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
-			row = csi.Snapshot(tx, s.Namespace, s.Name)
-			ok, err := done(row, s.Name)
-			if ok || err != nil {
-				return nil, ok, err
-			}
-			return &row.Progress, false, nil
-		})
-	return row, err
-}
-
-// snapshotTitle names a snapshot in an error.
-func snapshotTitle(name string) string { return fmt.Sprintf("snapshot %q", name) }
 
 // Delete deletes a snapshot at its plugin, and then its row. A snapshot without a row is deleted by its
 // plugin alone.
@@ -209,23 +166,12 @@ func (p Snapshots) Delete(
 	}
 	entry.Namespace = row.Namespace
 	if len(req.Secrets) > 0 {
-		entry.SealedSecrets, err = p.seal(row.Namespace, row.VolumeID, req.Secrets)
+		entry.SealedSecrets, err = sealSecrets(p.Server, storage.KindSnapshot, row, req.Secrets)
 	}
 	if err != nil {
 		return 0, err
 	}
-	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotDelete, entry)
-	if err != nil {
-		return 0, err
-	}
-
-	_, err = p.await(ctx, row, func(now *storage.VolumeSnapshot, name string) (bool, error) {
-		if now == nil || now.CreateIndex != row.CreateIndex {
-			return true, nil // the plugin has deleted it
-		}
-		return false, undeleted(&now.Progress, snapshotTitle(name))
-	})
-	return max(index, p.Store.Index()), err
+	return p.object(row.Namespace, row.Name).remove(ctx, fsm.SnapshotDelete, entry)
 }
 
 // namedSnapshot returns the row of a request to delete a snapshot, nil if there is none. By the ID at its

@@ -2,20 +2,17 @@ package csi
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
-	"berth/internal/keyring"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapshot"
 	"berth/structs"
 	"berth/structs/storage"
-	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
 
@@ -55,9 +52,7 @@ func (SnapshotGroups) Get(
 // shownMembers returns the members as answers have them.
 func shownMembers(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
 	for _, m := range snapshot.Members(tx, g) {
-		m = m.Copy()
-		m.SealedSecrets = nil
-		rows = append(rows, m)
+		rows = append(rows, shownSnapshot(m))
 	}
 	return rows
 }
@@ -77,7 +72,7 @@ func (p SnapshotGroups) Create(
 		return 0, err
 	}
 
-	g, err := p.await(ctx, entry.Group, isGroupTaken)
+	g, err := p.object(entry.Group.Namespace, entry.Group.Name).awaitTaken(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +106,7 @@ func (p SnapshotGroups) entryOf(
 	if len(req.Secrets) > 0 {
 		first := entry.Members[0]
 		first.SecretsFrom = ""
-		first.SealedSecrets, err = p.seal(first, req.Secrets)
+		first.SealedSecrets, err = sealSecrets(p.Server, storage.KindGroup, first, req.Secrets)
 	}
 	return entry, err
 }
@@ -121,10 +116,7 @@ func checkGroupCreate(req *storage.SnapshotGroupCreateRequest) error {
 	f := field.New("group snapshot %q", structs.Cut(req.GroupName, structs.MaxQuoted))
 	f.CheckName("GroupName", req.GroupName)
 	f.CheckCSIMap("Parameters", req.Parameters)
-	if len(req.Secrets) > 0 {
-		err := validate.VolumeSecrets(req.Secrets)
-		f.Require(err == nil, "Secrets: %v", err)
-	}
+	checkSnapshotSecrets(f, req.Secrets)
 
 	n := len(req.VolumeIDs)
 	f.Require(n > 0 && n <= storage.MaxGroupMembers,
@@ -183,41 +175,8 @@ func checkGroupPlaces(tx *state.ReadTx, volumes []*structs.CSIVolume) error {
 }
 
 func controllersOf(tx *state.ReadTx, v *structs.CSIVolume) []string {
-	var want *structs.CSITopologyRequest
-	if len(v.Topologies) > 0 {
-		want = &structs.CSITopologyRequest{Required: v.Topologies}
-	}
-	return nodeconn.Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
-}
-
-// seal encrypts the secrets for the calls of a group, for the place of its first member.
-func (p SnapshotGroups) seal(
-	first *storage.VolumeSnapshot, secrets structs.Secrets,
-) (*structs.Sealed, error) {
-	if p.Keys.Active() == "" {
-		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, " +
-			"and the cluster has no root key, or this server has not opened it: " +
-			"berth operator root keyring list; or give the first volume a variable with them: secrets_from")
-	}
-	return keyring.SealSecrets(p.Keys, first.Namespace, first.VolumeID, secrets)
-}
-
-// isGroupTaken reports whether a requested group needs no more waiting. row is nil for one that was deleted.
-func isGroupTaken(row *storage.GroupSnapshot, name string) (bool, error) {
-	switch {
-	case row == nil:
-		return false, structs.Conflictf("group snapshot %q was deleted meanwhile", name)
-	case row.State == storage.SnapshotDeleting:
-		return false, structs.Preconditionf("group snapshot %q is being deleted", name)
-	case row.State == storage.SnapshotFailed:
-		kind := structs.KindPrecondition
-		if row.LastError != nil {
-			kind = row.LastError.Kind
-		}
-		help := groupRemedy(row.LastError)
-		return false, structs.Errorf(kind, "taking group snapshot %q: %s%s", name, row.Reason, help)
-	}
-	return row.State == storage.SnapshotReady, nil
+	reach := &structs.CSITopologyRequest{Required: v.Topologies}
+	return nodeconn.Controllers(tx, v.PluginID, reach, v.Namespace+"/"+v.ID)
 }
 
 // groupRemedy tells what to do after the error of a plugin to a creation (CSI spec, CreateVolumeGroupSnapshot
@@ -237,26 +196,11 @@ func groupRemedy(e *structs.OperationError) string {
 	return ""
 }
 
-// await waits until the row of a group satisfies done: see awaitProgress.
-func (p SnapshotGroups) await(
-	ctx context.Context,
-	g *storage.GroupSnapshot,
-	done func(row *storage.GroupSnapshot, name string) (bool, error),
-) (row *storage.GroupSnapshot, err error) {
-	err = awaitProgress(ctx, p.Server, groupTitle(g.Name),
-		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
-			row = snapshot.Group(tx, g.Namespace, g.Name)
-			ok, err := done(row, g.Name)
-			if ok || err != nil {
-				return nil, ok, err
-			}
-			return &row.Progress, false, nil
-		})
-	return row, err
+// object returns a group by its name.
+func (p SnapshotGroups) object(ns, name string) object[*storage.GroupSnapshot] {
+	return object[*storage.GroupSnapshot]{p.Server, storage.KindGroup, name,
+		func(tx *state.ReadTx) *storage.GroupSnapshot { return snapshot.Group(tx, ns, name) }}
 }
-
-// groupTitle names a group in an error.
-func groupTitle(name string) string { return fmt.Sprintf("group snapshot %q", name) }
 
 // Delete deletes a group with its members at the plugin, and then the rows.
 func (p SnapshotGroups) Delete(
@@ -273,16 +217,5 @@ func (p SnapshotGroups) Delete(
 		Force:        req.Force,
 		WriteOptions: req.WriteOptions,
 	}
-	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotGroupDelete, entry)
-	if err != nil {
-		return 0, err
-	}
-
-	_, err = p.await(ctx, row, func(now *storage.GroupSnapshot, name string) (bool, error) {
-		if now == nil || now.CreateIndex != row.CreateIndex {
-			return true, nil // the plugin has deleted it
-		}
-		return false, undeleted(&now.Progress, groupTitle(name))
-	})
-	return max(index, p.Store.Index()), err
+	return p.object(ns, row.Name).remove(ctx, fsm.SnapshotGroupDelete, entry)
 }

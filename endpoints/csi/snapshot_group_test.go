@@ -145,29 +145,27 @@ func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
 
 // The error of a plugin comes with the remedy that the specification has for it.
 func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
+	g := object[*storage.GroupSnapshot]{kind: storage.KindGroup, name: "g"}
 	for code, want := range map[string]string{
 		"AlreadyExists":          "under another name",
 		"FailedPrecondition":     "change their configuration",
 		structs.CSICodeExhausted: "free space at the storage",
 		"Internal":               "no words",
 	} {
-		_, err := isGroupTaken(&storage.GroupSnapshot{
-			Progress: storage.Progress{
-				State:     storage.SnapshotFailed,
-				Reason:    "no words",
-				LastError: &structs.OperationError{Code: code, Kind: structs.KindConflict},
-			},
-		}, "g")
+		_, err := g.isTaken(&storage.Progress{
+			State:     storage.SnapshotFailed,
+			Reason:    "no words",
+			LastError: &structs.OperationError{Code: code, Kind: structs.KindConflict},
+		})
 		if err == nil || !strings.Contains(err.Error(), want) || structs.KindOf(err) != structs.KindConflict {
 			t.Errorf("%s: got %v, want %q", code, err, want)
 		}
 	}
-	pending := &storage.GroupSnapshot{Progress: storage.Progress{State: storage.SnapshotPending}}
-	done, err := isGroupTaken(pending, "g")
+	done, err := g.isTaken(&storage.Progress{State: storage.SnapshotPending})
 	if done || err != nil {
 		t.Errorf("pending: %v, %v", done, err)
 	}
-	_, err = isGroupTaken(nil, "g")
+	_, err = newSnapshotGroups(t).object("default", "g").awaitTaken(t.Context())
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("deleted: %v", err)
 	}

@@ -18,10 +18,7 @@ import (
 // of each.
 func reachingAll(tx *state.ReadTx, members []*storage.VolumeSnapshot) (nodes []string) {
 	for i, s := range members {
-		var want *structs.CSITopologyRequest
-		if len(s.Topologies) > 0 {
-			want = &structs.CSITopologyRequest{Required: s.Topologies}
-		}
+		want := &structs.CSITopologyRequest{Required: s.Topologies}
 		reach := nodeconn.Controllers(tx, s.PluginID, want, s.Namespace+"/"+s.VolumeID)
 		if i == 0 {
 			nodes = reach

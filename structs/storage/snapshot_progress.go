@@ -51,6 +51,9 @@ const (
 // Op returns the operation of a step of an object of a kind.
 func Op(step, kind string) string { return step + " " + kind }
 
+// Reached returns the progress of a row.
+func (p *Progress) Reached() *Progress { return p }
+
 // IsWanted reports whether the object is being made.
 func (p *Progress) IsWanted() bool { return p.State == SnapshotCreating || p.State == SnapshotPending }
 
