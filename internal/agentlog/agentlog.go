@@ -3,7 +3,7 @@
 // lines are still on standard error, and the next line tries the file again.
 //
 // A renamed file has the time of its rotation in its name, before the extension: a.log becomes
-// a-20261128T171500.000000000Z.log. The audit log rotates its files by the same functions.
+// a-20261128T171500.000000000Z.log. The files of the audit log are Rotating, too.
 //
 // A Tap passes the lines of the log on to readers that come and go.
 package agentlog
@@ -75,23 +75,31 @@ func (c Config) Validate() error {
 
 // File writes lines to standard error and to a file. It is safe for concurrent use.
 type File struct {
-	cfg    Config
 	stderr io.Writer
-	now    func() time.Time
 
 	mu    sync.Mutex // it guards the fields below, and is held during a write
-	open  *os.File   // nil: closed, or after a fault
-	size  int64
-	begun time.Time // of the file
-	told  bool      // the fault of the file is on standard error
+	lines Rotating
+	fault error // of the last rotation
+	told  bool  // the fault of the file is on standard error
 }
 
-// Open opens the file of cfg, which must be valid, and makes it with its directory if it is not there.
+// Open opens the file of cfg, which must be valid, and makes it with its directory if it is not there. Only
+// root and the owner read it: a log names things of all namespaces.
 func Open(cfg Config, stderr io.Writer) (*File, error) {
-	f := &File{cfg: cfg, stderr: stderr, now: time.Now}
+	f := &File{stderr: stderr}
+	f.lines = Rotating{
+		Path:     cfg.Path,
+		Mode:     0o600,
+		Bytes:    int64(cfg.RotateBytes),
+		Age:      cfg.RotateDuration,
+		MaxFiles: cfg.RotateMaxFiles,
+		Now:      time.Now,
+		Opened:   f.began,
+		Warn:     func(err error) { f.fault = err },
+	}
 	err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700)
 	if err == nil {
-		err = f.openFile()
+		err = f.lines.Ready(0)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("log_file: %w", err)
@@ -118,114 +126,31 @@ func (f *File) Write(lines []byte) (int, error) {
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.close()
+	f.lines.Close()
 }
 
-func (f *File) close() {
-	if f.open != nil {
-		_ = f.open.Close() // there is no better place for the fault than the log
-		f.open = nil
-	}
-}
-
-// append writes lines to the file, and rotates it before if that is due.
+// append writes lines to the file. It returns the fault of a rotation, too: the file has the lines then.
 func (f *File) append(lines []byte) error {
-	if f.open != nil && !f.isAtPath() {
-		f.close() // an operator, or a program of theirs, has renamed the file
-	}
-	if f.open == nil {
-		err := f.openFile()
-		if err != nil {
-			return err
-		}
-	}
-
-	var fault error
-	if f.isDue(len(lines)) {
-		fault = f.rotate()
-	}
-	if f.open == nil {
-		return fault
-	}
-
-	// Also after a fault of the rotation: the file at hand takes the lines.
-	n, err := f.open.Write(lines)
-	f.size += int64(n)
-	if err != nil {
-		f.close()
-	}
-	return errors.Join(fault, err)
-}
-
-// isDue reports whether the file is to be renamed before more bytes.
-func (f *File) isDue(more int) bool {
-	if f.size == 0 {
-		return false
-	}
-	large := f.cfg.RotateBytes > 0 && f.size+int64(more) > int64(f.cfg.RotateBytes)
-	return large || f.now().Sub(f.begun) >= f.cfg.RotateDuration
-}
-
-// isAtPath reports whether the open file is the one at the path.
-func (f *File) isAtPath() bool {
-	at, err := os.Lstat(f.cfg.Path)
-	if err != nil {
-		return false
-	}
-	open, err := f.open.Stat()
-	return err == nil && os.SameFile(at, open)
-}
-
-// openFile opens the file for appending. Only root and the owner read it: a log names things of all
-// namespaces.
-func (f *File) openFile() error {
-	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	file, err := os.OpenFile(f.cfg.Path, flags, 0o600)
-	if err != nil {
-		return err
-	}
-
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no plain file: remove it, or set another path", f.cfg.Path)
+	f.fault = nil
+	err := f.lines.Ready(len(lines))
+	if err == nil {
+		err = f.lines.Append(lines)
 	}
 	if err != nil {
-		_ = file.Close()
-		return err
+		f.lines.Close()
 	}
-
-	f.open = file
-	f.size = info.Size()
-	f.begun = f.now()
-	if f.size > 0 {
-		f.begun = began(file, info)
-	}
-	return nil
+	return errors.Join(f.fault, err)
 }
 
 // began returns the time at which a file with lines began: its birth, or, where the file system has none, its
 // last change.
-func began(file *os.File, info os.FileInfo) time.Time {
+func (f *File) began(info os.FileInfo) (time.Time, error) {
 	var st unix.Statx_t
-	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
+	err := unix.Statx(int(f.lines.File.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
 	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
-		return info.ModTime()
+		return info.ModTime(), nil
 	}
-	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
-}
-
-// rotate renames the file, makes a new one and deletes the oldest renamed ones.
-func (f *File) rotate() error {
-	err := RotateFile(f.cfg.Path, f.now())
-	if err != nil {
-		return err
-	}
-	f.close()
-	err = f.openFile()
-	if f.cfg.RotateMaxFiles != 0 {
-		err = errors.Join(err, PruneRotated(f.cfg.Path, max(f.cfg.RotateMaxFiles, 0)))
-	}
-	return err
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)), nil
 }
 
 // Files returns the paths of a log file and of its renamed files that have changed since a time, the oldest

@@ -33,8 +33,8 @@ func open(t *testing.T, cfg Config) (f *File, stderr *bytes.Buffer, at *clock) {
 	}
 	t.Cleanup(f.Close)
 	at = &clock{at: time.Now()}
-	f.now = at.now
-	f.begun = at.at
+	f.lines.Now = at.now
+	f.lines.begun = at.at
 	return f, stderr, at
 }
 
@@ -50,12 +50,12 @@ func write(t *testing.T, f *File, text string, size int) {
 // starts returns the first byte of each renamed file, and then of the file.
 func starts(t *testing.T, f *File) string {
 	t.Helper()
-	paths, err := RotatedFiles(f.cfg.Path)
+	paths, err := RotatedFiles(f.lines.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := ""
-	for _, path := range append(paths, f.cfg.Path) {
+	for _, path := range append(paths, f.lines.Path) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -119,8 +119,8 @@ func TestFile_KeepsNoRenamedFile(t *testing.T) {
 func TestFile_IsMadeAgain(t *testing.T) {
 	f, stderr, _ := open(t, Config{})
 	write(t, f, "a", 10)
-	aside := f.cfg.Path + ".1"
-	if err := os.Rename(f.cfg.Path, aside); err != nil {
+	aside := f.lines.Path + ".1"
+	if err := os.Rename(f.lines.Path, aside); err != nil {
 		t.Fatal(err)
 	}
 	write(t, f, "b", 10)
@@ -128,7 +128,7 @@ func TestFile_IsMadeAgain(t *testing.T) {
 		t.Errorf("after a rename the file begins with %q, want b", got)
 	}
 
-	if err := os.RemoveAll(filepath.Dir(f.cfg.Path)); err != nil {
+	if err := os.RemoveAll(filepath.Dir(f.lines.Path)); err != nil {
 		t.Fatal(err)
 	}
 	stderr.Reset()
@@ -138,7 +138,7 @@ func TestFile_IsMadeAgain(t *testing.T) {
 	if strings.Count(got, "log_file: the file lacks lines") != 1 || strings.Count(got, "\n") != 3 {
 		t.Errorf("without the directory standard error has %q, want both lines and the fault once", got)
 	}
-	if err := os.Mkdir(filepath.Dir(f.cfg.Path), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Dir(f.lines.Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	write(t, f, "e", 10)
@@ -151,7 +151,8 @@ func TestFile_GoesOnAfterARestart(t *testing.T) {
 	f, _, _ := open(t, Config{RotateBytes: minBytes})
 	write(t, f, "a", minBytes)
 	f.Close()
-	again, err := Open(f.cfg, &bytes.Buffer{})
+	cfg := Config{Path: f.lines.Path, RotateBytes: minBytes, RotateDuration: time.Hour}
+	again, err := Open(cfg, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestFiles_HasThoseThatHaveChanged(t *testing.T) {
 	write(t, f, "a", minBytes)
 	at.at = at.at.Add(time.Second)
 	write(t, f, "b", minBytes)
-	renamed, err := RotatedFiles(f.cfg.Path)
+	renamed, err := RotatedFiles(f.lines.Path)
 	if err != nil || len(renamed) != 1 {
 		t.Fatalf("got %q, %v", renamed, err)
 	}
@@ -176,8 +177,8 @@ func TestFiles_HasThoseThatHaveChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for age, want := range map[time.Duration]int{2 * time.Hour: 2, time.Minute: 1} {
-		got, err := Files(f.cfg.Path, time.Now().Add(-age))
-		if err != nil || len(got) != want || got[len(got)-1] != f.cfg.Path {
+		got, err := Files(f.lines.Path, time.Now().Add(-age))
+		if err != nil || len(got) != want || got[len(got)-1] != f.lines.Path {
 			t.Errorf("within %s: got %q, %v; want %d files", age, got, err, want)
 		}
 	}

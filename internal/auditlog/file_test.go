@@ -79,15 +79,15 @@ func TestFile_DeletedDuringAWriteIsMadeAnew(t *testing.T) {
 	w := newWorld(t)
 	w.open()
 	f := w.file()
-	f.now = func() time.Time {
+	f.Now = func() time.Time {
 		_ = os.Remove(w.path("audit.log"))
-		f.now = w.time
+		f.Now = w.time
 		return w.time()
 	}
 	kit.Must(t, f.prepare())
-	f.now = func() time.Time {
+	f.Now = func() time.Time {
 		kit.Must(t, os.Remove(w.path("audit.log")))
-		f.now = w.time
+		f.Now = w.time
 		return w.time()
 	}
 	kit.Must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
@@ -102,7 +102,7 @@ func (w *world) file() *file {
 	s := &Sink{Name: "audit", Type: TypeFile}
 	c := Config{Sinks: []*Sink{s}}
 	c.Finish(w.dir)
-	return newFile(*s, w.time, func(text string, err error) { w.Errorf("%s: %v", text, err) })
+	return newFile(*s, w.time, func(err error) { w.Error(err) })
 }
 
 // TestFile_ALineThatACrashHasCutEndsAtTheStart has a file whose last write was cut.
@@ -299,7 +299,7 @@ func TestFile_MayHaveAllItsBytes(t *testing.T) {
 	w := newWorld(t)
 	w.open(&Sink{Name: "audit", Type: TypeFile, RotateBytes: minRotateBytes})
 	f := w.file()
-	f.RotateBytes = minRotateBytes
+	f.Bytes = minRotateBytes
 	defer f.close()
 	half := []byte(strings.Repeat("x", minRotateBytes/2-1) + "\n")
 	for i, want := range []int{1, 1, 2} {
@@ -317,9 +317,9 @@ func TestFile_StaysOpen(t *testing.T) {
 	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour})
 	f := l.sinks[0].sink.(*file)
 	w.change(l, "a")
-	first := f.open
+	first := f.File
 	w.change(l, "b")
-	if f.open != first {
+	if f.File != first {
 		t.Error("the file is opened for each line")
 	}
 
@@ -359,10 +359,10 @@ func TestFile_IsOpenedAnewAfterAFault(t *testing.T) {
 	w.open()
 	f := w.file()
 	kit.Must(t, f.prepare())
-	kit.Must(t, f.open.Close())
+	kit.Must(t, f.File.Close())
 	readOnly, err := os.Open(w.path("audit.log"))
 	kit.Must(t, err)
-	f.open = readOnly
+	f.File = readOnly
 	err = f.write([]byte("{\"request_id\":\"lost\"}\n"))
 	if err == nil || !strings.Contains(err.Error(), "bad file descriptor") {
 		t.Errorf("a write to a file that is only read: got %v", err)
@@ -376,15 +376,15 @@ func TestFile_IsOpenedAnewAfterAFault(t *testing.T) {
 	r, pipe, err := os.Pipe()
 	kit.Must(t, err)
 	defer func() { kit.Must(t, errors.Join(r.Close(), pipe.Close())) }()
-	f.open = pipe
+	f.File = pipe
 	if f.append([]byte("x\n")) == nil {
 		t.Error("a file without a sync takes lines")
 	}
-	f.open = nil
+	f.File = nil
 
 	kit.Must(t, os.Link(w.path("audit.log"), w.path("other")))
-	if f.prepare() == nil || f.open != nil {
-		t.Errorf("a file with two names stays open: %v", f.open)
+	if f.prepare() == nil || f.File != nil {
+		t.Errorf("a file with two names stays open: %v", f.File)
 	}
 }
 
@@ -407,7 +407,7 @@ func TestFile_AFileThatShrinksMeanwhileIsAFault(t *testing.T) {
 	kit.Must(t, f.prepare())
 	defer f.close()
 	kit.Must(t, os.Truncate(w.path("audit.log"), 1))
-	if f.readEnds() == nil {
+	if _, err := f.readEnds(w.time()); err == nil {
 		t.Error("the bytes that are gone are read")
 	}
 }
@@ -456,6 +456,6 @@ func TestFile_IsOpenedAgain(t *testing.T) {
 
 func inode(t *testing.T, l *Log) uint64 {
 	var is unix.Stat_t
-	kit.Must(t, unix.Fstat(int(l.sinks[0].sink.(*file).open.Fd()), &is))
+	kit.Must(t, unix.Fstat(int(l.sinks[0].sink.(*file).File.Fd()), &is))
 	return is.Ino
 }

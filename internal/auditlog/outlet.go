@@ -65,8 +65,8 @@ func newOutlet(s Sink, d Deps) *outlet {
 	case TypeSyslog:
 		o.sink = newDaemon()
 	default:
-		o.sink = newFile(s, d.Now, func(text string, err error) {
-			o.logger.Error(text, "path", s.Path, "error", err)
+		o.sink = newFile(s, d.Now, func(err error) {
+			o.logger.Error("failed to rotate an audit log", "path", s.Path, "error", err)
 		})
 	}
 
