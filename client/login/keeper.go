@@ -2,13 +2,13 @@ package login
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/backoff"
+	"berth/internal/boottime"
 	"berth/structs"
 )
 
@@ -31,7 +31,7 @@ type Token struct {
 	Renewable bool
 	// found says that a former agent has left the token, so its time is not known yet.
 	found bool
-	end   time.Time // of its life, as the follower knows it
+	end   boottime.Instant // of its life, as the follower knows it
 }
 
 // foundTTL is the time for which a token that was found is used without an answer about it.
@@ -51,6 +51,7 @@ type Account interface {
 // Keeper keeps the tokens of the workloads of a node alive. It is safe for concurrent use.
 type Keeper struct {
 	logger  hclog.Logger
+	clock   boottime.Clock // a token ends also while the machine is suspended
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -70,7 +71,11 @@ type kept struct {
 
 // NewKeeper makes a Keeper. It needs Run.
 func NewKeeper(logger hclog.Logger) *Keeper {
-	k := &Keeper{logger: logger.Named("outside"), kept: map[string]*kept{}}
+	k := &Keeper{
+		logger: logger.Named("outside"),
+		clock:  boottime.Now,
+		kept:   map[string]*kept{},
+	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -204,8 +209,8 @@ func (k *Keeper) follow(ctx context.Context, one *kept) {
 		full = 0
 	}
 
-	t.end = time.Now().Add(t.TTL)
-	for t.TTL > 0 && backoff.Sleep(ctx, untilRenewal(t)) {
+	t.end = k.clock().Add(t.TTL)
+	for t.TTL > 0 && k.clock.SleepUntil(ctx, k.clock().Add(untilRenewal(t))) {
 		next, fresh := k.next(ctx, one.Subject, t, full)
 		if next == nil {
 			return
@@ -217,22 +222,16 @@ func (k *Keeper) follow(ctx context.Context, one *kept) {
 			k.replace(one, *next)
 		}
 		t = *next
-		t.end = time.Now().Add(t.TTL)
+		t.end = k.clock().Add(t.TTL)
 	}
 }
 
-// untilRenewal returns the time until a token is renewed: about half of its life, and two thirds if another
-// one follows it. The nodes of a cluster do not all ask at once.
+// untilRenewal returns the time until a token is renewed.
 func untilRenewal(t Token) time.Duration {
 	if t.found {
 		return 0
 	}
-
-	life := t.TTL / 2
-	if !t.Renewable {
-		life = t.TTL / 3 * 2
-	}
-	return max(life-rand.N(t.TTL/10+1), shortest)
+	return max(boottime.RenewAfter(t.TTL, !t.Renewable), shortest)
 }
 
 // next returns the renewed token, or a fresh one if it cannot be renewed any more. It repeats until ctx ends,
@@ -279,7 +278,7 @@ func (k *Keeper) next(
 		}
 
 		// Vault has answered that it does not renew the token, or the token has ended meanwhile.
-		if renewable && (structs.KindOf(err).Final() || time.Now().After(t.end)) {
+		if renewable && (structs.KindOf(err).Final() || k.clock() > t.end) {
 			renewable = false
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
+	"berth/internal/boottime"
 	"berth/structs"
 )
 
@@ -90,10 +92,15 @@ func (a *account) set(change func()) {
 	change()
 }
 
+// suspended is for how long the machine of a test was suspended.
+var suspended atomic.Int64
+
 // keeping runs a test with a Keeper that has logged in once, in virtual time.
 func keeping(t *testing.T, a *account, forever bool, test func(k *Keeper, s Subject, changed *[]Token)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewKeeper(hclog.NewNullLogger())
+		clock := boottime.Monotonic()
+		k.clock = func() boottime.Instant { return clock().Add(time.Duration(suspended.Load())) }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -129,6 +136,22 @@ func TestKeeper_RenewsATokenAtHalfOfItsLife(t *testing.T) {
 		}
 		if first := a.renewed[0]; first < 24*time.Minute || first > 30*time.Minute {
 			t.Errorf("the first renewal is at %v", first)
+		}
+	})
+}
+
+// TestKeeper_RenewsATokenAfterASuspend: the life of a token goes on while the machine is suspended, and
+// timers do not.
+func TestKeeper_RenewsATokenAfterASuspend(t *testing.T) {
+	a := &account{ttl: 10 * time.Hour}
+	keeping(t, a, false, func(k *Keeper, _ Subject, _ *[]Token) {
+		synctest.Wait()
+		suspended.Store(int64(8 * time.Hour))
+		defer suspended.Store(0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(a.renewed) != 1 {
+			t.Errorf("got renewals at %v, want one within a minute", a.renewed)
 		}
 	})
 }

@@ -41,7 +41,7 @@ var nodeClocks = map[string]clockFile{
 	"client/hooks/disk":              {2, []string{byMonotonic}},
 	"client/hooks/identities":        {4, []string{byCredential, byMonotonic}},
 	"client/hooks/template":          {4, []string{byLog, byMonotonic}},
-	"client/login":                   {14, []string{byCredential, byMonotonic}},
+	"client/login":                   {11, []string{byCredential, byMonotonic}},
 	"client/machine":                 {1, []string{byMeasuring}},
 	"client/mesh/services":           {5, []string{byLog, byMeasuring}},
 	"client/store":                   {2, []string{byMonotonic}},

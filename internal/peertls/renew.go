@@ -6,15 +6,17 @@ import (
 	"slices"
 	"time"
 
+	"berth/internal/boottime"
 	"berth/internal/files"
 	"berth/internal/pki"
 	"berth/structs"
 )
 
-// RenewAt returns the time at which two thirds of the life of the certificate are over.
+// RenewAt returns the time at which the certificate is to be replaced.
 func (k *Keys) RenewAt() time.Time {
 	leaf := k.current.Load().cert.Leaf
-	return leaf.NotAfter.Add(-LifeOf(leaf) / 3)
+	life := LifeOf(leaf)
+	return leaf.NotAfter.Add(boottime.LifeAtRenewal(life, true) - life)
 }
 
 // LifeOf returns the life of a certificate from its signature on. One that the servers have signed begins

@@ -3,7 +3,6 @@ package identities
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"berth/client/hooks"
 	"berth/internal/backoff"
+	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -254,11 +254,9 @@ func TokenOf(s access.SignedIdentity, ttl time.Duration, at time.Time) hooks.Tok
 		life = structs.DefaultIdentityTTL
 	}
 
-	// Many allocations start together, so their renewals spread.
-	half := life / 2
 	token := hooks.Token{
 		JWT:   s.JWT,
-		Renew: at.Add(half - rand.N(half/10+1)),
+		Renew: at.Add(boottime.RenewAfter(life, false)),
 	}
 	if !endless {
 		token.Expires = at.Add(life)
