@@ -34,7 +34,7 @@ type sidecarTask struct {
 	Resources     *resources        `hcl:"resources,block"`
 	Meta          map[string]string `hcl:"meta"`
 	KillTimeout   *time.Duration    `hcl:"kill_timeout"`
-	Logs          *logs             `hcl:"logs,block"`
+	LogConfig     *logs             `hcl:"logs,block"`
 	ShutdownDelay *time.Duration    `hcl:"shutdown_delay"`
 	KillSignal    string            `hcl:"kill_signal"`
 	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
@@ -85,12 +85,12 @@ type gateway struct {
 }
 
 type gatewayProxy struct {
-	ConnectTimeout      *time.Duration          `hcl:"connect_timeout"`
-	BindTaggedAddresses bool                    `hcl:"envoy_gateway_bind_tagged_addresses"`
-	BindAddresses       map[string]*bindAddress `hcl:"envoy_gateway_bind_addresses,block"`
-	NoDefaultBind       bool                    `hcl:"envoy_gateway_no_default_bind"`
-	DNSDiscoveryType    string                  `hcl:"envoy_dns_discovery_type"`
-	Config              map[string]any          `hcl:"config"`
+	ConnectTimeout                  *time.Duration          `hcl:"connect_timeout"`
+	EnvoyGatewayBindTaggedAddresses bool                    `hcl:"envoy_gateway_bind_tagged_addresses"`
+	EnvoyGatewayBindAddresses       map[string]*bindAddress `hcl:"envoy_gateway_bind_addresses,block"`
+	EnvoyGatewayNoDefaultBind       bool                    `hcl:"envoy_gateway_no_default_bind"`
+	EnvoyDNSDiscoveryType           string                  `hcl:"envoy_dns_discovery_type"`
+	Config                          map[string]any          `hcl:"config"`
 }
 
 type bindAddress struct {
@@ -176,7 +176,7 @@ func (c *converter) sidecarTask(t *sidecarTask) *structs.SidecarTask {
 		Env:           t.Env,
 		Meta:          t.Meta,
 		KillTimeout:   t.KillTimeout,
-		LogConfig:     t.Logs.config(),
+		LogConfig:     t.LogConfig.config(),
 		ShutdownDelay: t.ShutdownDelay,
 		KillSignal:    t.KillSignal,
 	}
@@ -260,13 +260,13 @@ func (p *gatewayProxy) proxy() *structs.GatewayProxy {
 
 	out := &structs.GatewayProxy{
 		ConnectTimeout:                  p.ConnectTimeout,
-		EnvoyGatewayBindTaggedAddresses: p.BindTaggedAddresses,
-		EnvoyGatewayNoDefaultBind:       p.NoDefaultBind,
-		EnvoyDNSDiscoveryType:           p.DNSDiscoveryType,
+		EnvoyGatewayBindTaggedAddresses: p.EnvoyGatewayBindTaggedAddresses,
+		EnvoyGatewayNoDefaultBind:       p.EnvoyGatewayNoDefaultBind,
+		EnvoyDNSDiscoveryType:           p.EnvoyDNSDiscoveryType,
 		Config:                          p.Config,
 	}
 
-	for name, a := range p.BindAddresses {
+	for name, a := range p.EnvoyGatewayBindAddresses {
 		// Without addresses the map stays nil, as in a job that came as JSON.
 		if out.EnvoyGatewayBindAddresses == nil {
 			out.EnvoyGatewayBindAddresses = map[string]*structs.GatewayBindAddress{}

@@ -2,10 +2,13 @@ package jobspec
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -74,33 +77,33 @@ type group struct {
 }
 
 type task struct {
-	Name          string            `hcl:",label"`
-	At            hcl.Range         `hcl:",range"`
-	Driver        string            `hcl:"driver,required"`
-	User          string            `hcl:"user"`
-	Config        map[string]any    `hcl:"config"`
-	Env           map[string]string `hcl:"env"`
-	Constraints   []*constraint     `hcl:"constraint,block"`
-	Affinities    []*affinity       `hcl:"affinity,block"`
-	Restart       *restart          `hcl:"restart,block"`
-	Resources     *resources        `hcl:"resources,block"`
-	Meta          map[string]string `hcl:"meta"`
-	KillTimeout   time.Duration     `hcl:"kill_timeout"`
-	KillSignal    string            `hcl:"kill_signal"`
-	Logs          *logs             `hcl:"logs,block"`
-	Leader        bool              `hcl:"leader"`
-	Lifecycle     *lifecycle        `hcl:"lifecycle,block"`
-	ShutdownDelay time.Duration     `hcl:"shutdown_delay"`
-	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
-	Templates     []*templateBlock  `hcl:"template,block"`
-	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
-	Artifacts     []*artifact       `hcl:"artifact,block"`
-	Services      []*service        `hcl:"service,block"`
-	Consul        *consul           `hcl:"consul,block"`
-	Vault         *vault            `hcl:"vault,block"`
-	Kind          string            `hcl:"kind"`
-	Identities    []*identity       `hcl:"identity,block"`
-	Actions       []*action         `hcl:"action,block"`
+	Name            string            `hcl:",label"`
+	At              hcl.Range         `hcl:",range"`
+	Driver          string            `hcl:"driver,required"`
+	User            string            `hcl:"user"`
+	Config          map[string]any    `hcl:"config"`
+	Env             map[string]string `hcl:"env"`
+	Constraints     []*constraint     `hcl:"constraint,block"`
+	Affinities      []*affinity       `hcl:"affinity,block"`
+	Restart         *restart          `hcl:"restart,block"`
+	Resources       *resources        `hcl:"resources,block"`
+	Meta            map[string]string `hcl:"meta"`
+	KillTimeout     time.Duration     `hcl:"kill_timeout"`
+	KillSignal      string            `hcl:"kill_signal"`
+	LogConfig       *logs             `hcl:"logs,block"`
+	Leader          bool              `hcl:"leader"`
+	Lifecycle       *lifecycle        `hcl:"lifecycle,block"`
+	ShutdownDelay   time.Duration     `hcl:"shutdown_delay"`
+	VolumeMounts    []*volumeMount    `hcl:"volume_mount,block"`
+	Templates       []*templateBlock  `hcl:"template,block"`
+	CSIPluginConfig *csiPlugin        `hcl:"csi_plugin,block"`
+	Artifacts       []*artifact       `hcl:"artifact,block"`
+	Services        []*service        `hcl:"service,block"`
+	Consul          *consul           `hcl:"consul,block"`
+	Vault           *vault            `hcl:"vault,block"`
+	Kind            string            `hcl:"kind"`
+	Identities      []*identity       `hcl:"identity,block"`
+	Actions         []*action         `hcl:"action,block"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
@@ -377,4 +380,16 @@ type spread struct {
 type spreadTarget struct {
 	Value   string `hcl:",label"`
 	Percent uint8  `hcl:"percent"`
+}
+
+// Block returns the type of a block of a job file by the names of the blocks around it, beginning in the job.
+// Its tags name what a writer of such files writes: see conf.Fields.
+func Block(names ...string) reflect.Type {
+	t := reflect.TypeFor[job]()
+	for _, name := range names {
+		fields, _ := conf.Fields(t)
+		i := slices.IndexFunc(fields, func(f conf.Field) bool { return f.Name == name })
+		t = fields[i].Block // the names are constants
+	}
+	return t
 }

@@ -42,6 +42,7 @@ func (service) Unsupported() string {
 type check struct {
 	Name          string              `hcl:"name"`
 	Type          string              `hcl:"type,required"`
+	TaskName      string              `hcl:"task"`
 	Command       string              `hcl:"command"`
 	Args          []string            `hcl:"args"`
 	Path          string              `hcl:"path"`
@@ -58,7 +59,6 @@ type check struct {
 	TLSSkipVerify bool                `hcl:"tls_skip_verify"`
 	GRPCService   string              `hcl:"grpc_service"`
 	GRPCUseTLS    bool                `hcl:"grpc_use_tls"`
-	TaskName      string              `hcl:"task"`
 	Expose        bool                `hcl:"expose"`
 
 	SuccessBeforePassing   int           `hcl:"success_before_passing"`

@@ -8,15 +8,15 @@ import (
 
 // vault is the block of a job, a group or a task. A block changes the one around it.
 type vault struct {
-	Role         string       `hcl:"role"`
-	Namespace    *string      `hcl:"namespace"`
-	Cluster      vaultCluster `hcl:"cluster"`
-	Env          *bool        `hcl:"env"`
-	DisableFile  *bool        `hcl:"disable_file"`
-	ChangeMode   string       `hcl:"change_mode"`
-	ChangeSignal string       `hcl:"change_signal"`
-	AllowEnd     *bool        `hcl:"allow_token_expiration"`
-	File         *bool        `hcl:"file"` // the former name, with the opposite value
+	Role                 string       `hcl:"role"`
+	Namespace            *string      `hcl:"namespace"`
+	Cluster              vaultCluster `hcl:"cluster"`
+	Env                  *bool        `hcl:"env"`
+	DisableFile          *bool        `hcl:"disable_file"`
+	ChangeMode           string       `hcl:"change_mode"`
+	ChangeSignal         string       `hcl:"change_signal"`
+	AllowTokenExpiration *bool        `hcl:"allow_token_expiration"`
+	File                 *bool        `hcl:"file"` // the former name, with the opposite value
 }
 
 func (vault) Rejected() map[string]string {
@@ -72,7 +72,7 @@ func (v *vault) override(out *structs.Vault) {
 
 	override(&out.Namespace, v.Namespace)
 	override(&out.DisableFile, v.DisableFile)
-	override(&out.AllowTokenExpiration, v.AllowEnd)
+	override(&out.AllowTokenExpiration, v.AllowTokenExpiration)
 	if v.Env != nil {
 		out.Env = v.Env
 	}

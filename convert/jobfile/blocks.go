@@ -2,8 +2,10 @@ package jobfile
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
+	"berth/jobspec"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/storage"
@@ -19,6 +21,11 @@ type jobWriter struct {
 	updates bool
 }
 
+// jobByHand are the label of a job and the blocks whose defaults depend on others.
+var jobByHand = []string{
+	"id", "constraint", "affinity", "spread", "update", "migrate", "periodic", "group", "task",
+}
+
 func (w *jobWriter) job(j *structs.Job) {
 	w.of = j
 	w.typ = j.Type
@@ -26,15 +33,16 @@ func (w *jobWriter) job(j *structs.Job) {
 		w.typ = structs.JobService
 	}
 	w.block("job", func() {
-		w.put("region", j.Region, structs.DefaultRegion)
-		w.put("namespace", j.Namespace, structs.DefaultNamespace)
-		w.put("name", j.Name, j.ID)
-		w.put("type", j.Type, structs.JobService)
-		w.put("priority", j.Priority, structs.JobDefaultPriority)
-		w.put("all_at_once", j.AllAtOnce)
-		w.put("datacenters", j.Datacenters, []string{"*"})
-		w.put("node_pool", j.NodePool, structs.DefaultNodePool)
-		w.pairs("meta", j.Meta)
+		usual := structs.Job{
+			Region:      structs.DefaultRegion,
+			Namespace:   structs.DefaultNamespace,
+			Name:        j.ID,
+			Type:        structs.JobService,
+			Priority:    structs.JobDefaultPriority,
+			Datacenters: []string{"*"},
+			NodePool:    structs.DefaultNodePool,
+		}
+		w.fillBut(jobspec.Block(), reflect.ValueOf(*j), reflect.ValueOf(usual), jobByHand)
 		w.placement(j.Constraints, j.Affinities, j.Spreads)
 		w.jobUpdate(j.Update)
 		if j.Migrate != nil {
@@ -42,11 +50,7 @@ func (w *jobWriter) job(j *structs.Job) {
 		}
 		w.periodic(j.Periodic)
 		if p := j.ParameterizedJob; p != nil {
-			w.block("parameterized", func() {
-				w.put("payload", p.Payload, structs.PayloadOptional)
-				w.put("meta_required", p.MetaRequired)
-				w.put("meta_optional", p.MetaOptional)
-			})
+			w.block("parameterized", func() { w.fill(jobspec.Block("parameterized"), p) })
 		}
 		for _, g := range j.TaskGroups {
 			w.block("group", func() { w.group(g) }, g.Name)
@@ -215,12 +219,7 @@ func (w *jobWriter) policies(g *structs.TaskGroup) {
 		w.block("scaling", func() { w.scaling(s) })
 	}
 	if d := g.Disconnect; d != nil {
-		w.block("disconnect", func() {
-			w.put("lost_after", d.LostAfter)
-			w.put("stop_on_client_after", d.StopOnClientAfter)
-			w.put("replace", d.Replace)
-			w.put("reconcile", d.Reconcile)
-		})
+		w.block("disconnect", func() { w.fill(blockOf("disconnect"), d) })
 	}
 	if d := g.EphemeralDisk; d != nil && *d != (structs.EphemeralDisk{SizeMB: structs.DefaultDiskMB}) {
 		w.block("ephemeral_disk", func() {
@@ -253,56 +252,30 @@ func (w *jobWriter) network(n *structs.NetworkResource) {
 			}, p.Label)
 		}
 		if d := n.DNS; d != nil {
-			w.block("dns", func() {
-				w.put("servers", d.Servers)
-				w.put("searches", d.Searches)
-				w.put("options", d.Options)
-			})
+			w.block("dns", func() { w.fill(blockOf("network", "dns"), d) })
 		}
 	})
 }
 
 func (w *jobWriter) volume(v *structs.VolumeRequest, group, alias string) {
-	asked := storage.IsClassRequest(v) || v.IsInline()
-	w.put("type", v.Type)
-	if asked {
+	usual := structs.VolumeRequest{}
+	if storage.IsClassRequest(v) || v.IsInline() {
 		// The servers give such a volume its name and its modes.
-		w.put("source", v.Source, storage.RequestSource(w.of.ID, group, alias))
-		w.put("access_mode", string(v.AccessMode), string(structs.CSISingleNodeWriter))
-		w.put("attachment_mode", string(v.AttachmentMode), string(structs.CSIFileSystem))
-	} else {
-		w.put("source", v.Source)
-		w.put("access_mode", string(v.AccessMode))
-		w.put("attachment_mode", string(v.AttachmentMode))
+		usual.Source = storage.RequestSource(w.of.ID, group, alias)
+		usual.AccessMode = structs.CSISingleNodeWriter
+		usual.AttachmentMode = structs.CSIFileSystem
 	}
+	w.set("type", v.Type)
 	w.put("class", v.Class)
 	if v.Size > 0 {
 		w.set("size", SizeText(v.Size))
 	}
-	w.put("lifecycle", v.Lifecycle)
-	w.put("plugin_id", v.PluginID)
-	w.put("read_only", v.ReadOnly)
-	w.put("per_alloc", v.PerAlloc)
-	w.put("sticky", v.Sticky)
-	w.put("on_dead_mount", v.OnDeadMount)
-	w.pairs("parameters", v.Parameters)
-	w.mountOptions(v.MountOptions)
-	if o := v.Ownership; o != nil {
-		w.block("ownership", func() {
-			w.put("owner", o.Owner)
-			w.put("group", o.Group)
-			w.put("mode", o.Mode)
-			w.put("policy", o.Policy, structs.OwnershipRootMismatch)
-		})
-	}
+	w.fillBut(blockOf("volume"), reflect.ValueOf(*v), reflect.ValueOf(usual), []string{"type", "class", "size"})
 }
 
 func (w *writer) mountOptions(o *structs.CSIMountOptions) {
 	if o == nil {
 		return
 	}
-	w.block("mount_options", func() {
-		w.put("fs_type", o.FSType)
-		w.put("mount_flags", o.MountFlags)
-	})
+	w.block("mount_options", func() { w.fill(blockOf("volume", "mount_options"), o) })
 }
