@@ -18,6 +18,17 @@ var snapshotSecretFlag = command.Flag{
 	Usage: "A secret for the plugin; may be given more than once",
 }
 
+// pluginFlags are for what the plugin gets with the calls for a snapshot or a group: see forPlugin.
+var pluginFlags = []command.Flag{
+	{
+		Name:  "parameter",
+		Kind:  command.Strings,
+		Value: "key=value",
+		Usage: "A parameter for the plugin; may be given more than once",
+	},
+	snapshotSecretFlag,
+}
+
 var snapshotForceFlag = command.Flag{
 	Name:  "force",
 	Usage: "Delete berth's row alone, for a plugin that is gone or no longer knows the snapshot",
@@ -33,17 +44,9 @@ var SnapshotCommands = []command.Command{
 It returns once the snapshot can be restored. A plugin may need longer: the
 status then tells that the snapshot is pending. Without a name the snapshot
 gets one. The same command again finds the same snapshot.`,
-		Acts: true,
-		Flags: []command.Flag{
-			{
-				Name:  "parameter",
-				Kind:  command.Strings,
-				Value: "key=value",
-				Usage: "A parameter for the plugin; may be given more than once",
-			},
-			snapshotSecretFlag,
-		},
-		Run: createSnapshot,
+		Acts:  true,
+		Flags: pluginFlags,
+		Run:   createSnapshot,
 		Examples: "berth volume snapshot create data\n" +
 			"berth volume snapshot create data before-upgrade",
 	},
@@ -112,12 +115,17 @@ which a volume is being created is not deleted.`,
 	},
 }
 
-func createSnapshot(ctx context.Context, c *command.Call) error {
-	parameters, err := command.Pairs("parameter", c.Strings("parameter"))
-	if err != nil {
-		return err
+// forPlugin returns the values of pluginFlags.
+func forPlugin(c *command.Call) (parameters, secrets map[string]string, err error) {
+	parameters, err = command.Pairs("parameter", c.Strings("parameter"))
+	if err == nil {
+		secrets, err = command.Pairs("secret", c.Strings("secret"))
 	}
-	secrets, err := command.Pairs("secret", c.Strings("secret"))
+	return parameters, secrets, err
+}
+
+func createSnapshot(ctx context.Context, c *command.Call) error {
+	parameters, secrets, err := forPlugin(c)
 	if err != nil {
 		return err
 	}

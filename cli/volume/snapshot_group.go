@@ -22,16 +22,8 @@ group with that of its volume: the group nightly has the snapshot nightly-data
 of the volume data. The volumes are of one plugin, which must take groups. The
 same command again finds the same group. Without -secret, the plugin gets the
 secrets of the first volume.`,
-		Acts: true,
-		Flags: []command.Flag{
-			{
-				Name:  "parameter",
-				Kind:  command.Strings,
-				Value: "key=value",
-				Usage: "A parameter for the plugin; may be given more than once",
-			},
-			snapshotSecretFlag,
-		},
+		Acts:     true,
+		Flags:    pluginFlags,
 		Run:      groupCreate,
 		Examples: "berth volume snapshot group create before-upgrade data log",
 	},
@@ -89,11 +81,7 @@ func groupDelete(ctx context.Context, c *command.Call) error {
 }
 
 func groupCreate(ctx context.Context, c *command.Call) error {
-	parameters, err := command.Pairs("parameter", c.Strings("parameter"))
-	if err != nil {
-		return err
-	}
-	secrets, err := command.Pairs("secret", c.Strings("secret"))
+	parameters, secrets, err := forPlugin(c)
 	if err != nil {
 		return err
 	}
