@@ -35,7 +35,7 @@ func watchMounts(p Parts, plugins *volumes.Manager, command []string) watched {
 		Logger:  p.Logger.Named("volume_trim"),
 	})
 	w.health = upkeep.NewMonitor(upkeep.MonitorConfig{
-		List:    upkeep.MonitoredMounts(plugins.Volumes()),
+		List:    plugins.Volumes().Mounts,
 		Helpers: pools.Health,
 		Logger:  p.Logger.Named("volume_health"),
 	})

@@ -14,12 +14,8 @@ import (
 	"berth/structs/storage"
 )
 
-func usageKey(w *requiredVolume) storage.UsageKey {
-	return storage.UsageKey{Namespace: w.Namespace, VolumeID: w.ID}
-}
-
 func (h *volumesHook) healKey(w *requiredVolume) upkeep.MountKey {
-	return upkeep.MountKey{Volume: usageKey(w), AllocID: h.alloc.ID}
+	return upkeep.MountKey{Volume: w.Usage(), AllocID: h.alloc.ID}
 }
 
 // heals reports whether the policy of a volume wants a state of its mount repaired. Without a policy that
@@ -80,7 +76,7 @@ func (h *volumesHook) isIll(ctx context.Context, w *requiredVolume, look bool) (
 			return h.Healer.Health.Check(ctx, k, id)
 		}
 	}
-	found := state(usageKey(w), h.alloc.ID).State
+	found := state(w.Usage(), h.alloc.ID).State
 	return found != storage.MountHung && heals(w.request, found), nil
 }
 
@@ -238,7 +234,7 @@ func (h *volumesHook) awaitStage(ctx context.Context, w *requiredVolume) error {
 	if err != nil || !table.Mounted(stage) {
 		return err
 	}
-	state := h.Healer.Health.Check(ctx, usageKey(w), "")
+	state := h.Healer.Health.Check(ctx, w.Usage(), "")
 	if state.State != storage.MountDead && state.State != storage.MountHung {
 		return nil
 	}

@@ -26,7 +26,7 @@ import (
 func (r *fixture) heals(edits ...func(*mounthealth.MonitorConfig)) {
 	pool := helper.New([]string{os.Args[0]})
 	cfg := mounthealth.MonitorConfig{
-		List:     mounthealth.MonitoredMounts(r.m.Volumes()),
+		List:     r.m.Volumes().Mounts,
 		Helpers:  pool,
 		Interval: 20 * time.Millisecond,
 		Wait:     200 * time.Millisecond,
@@ -367,7 +367,7 @@ func TestHeal_RepairsBeforeTheRestartOfATask(t *testing.T) {
 	r := newFixture(t)
 	r.heals()
 	r.healer.Health = mounthealth.NewMonitor(mounthealth.MonitorConfig{ // it never looks by itself
-		List:    mounthealth.MonitoredMounts(r.m.Volumes()),
+		List:    r.m.Volumes().Mounts,
 		Helpers: r.healer.Helpers,
 	})
 	dead := newSource(t, r.plugin("ebs"), "data", "old")
@@ -482,7 +482,7 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 	u := &running{t: t, changed: make(chan struct{})}
 	served.fs.Hang()
 	health := r.healer.Health
-	k := usageKey(hook.volumes[0])
+	k := hook.volumes[0].Usage()
 	changed := health.Changed()
 	for health.State(k, "a1").State != storage.MountHung {
 		<-changed

@@ -103,7 +103,7 @@ func (i *illness) watch(ctx context.Context, task hooks.Control) {
 // look tells of a change of a mount, and acts on it. It returns the time until the next look at the latest.
 func (i *illness) look(ctx context.Context, task hooks.Control, w *requiredVolume) time.Duration {
 	h := i.of
-	state := h.Healer.Health.State(usageKey(w), h.alloc.ID)
+	state := h.Healer.Health.State(w.Usage(), h.alloc.ID)
 	t := i.told[w.VolumeKey]
 	if state.State != t.state {
 		i.tell(task, w, &state)
@@ -176,7 +176,7 @@ func (i *illness) cut(ctx context.Context, task hooks.Control, w *requiredVolume
 
 // tellCondition tells when the plugin begins or ends to report a volume as abnormal.
 func (i *illness) tellCondition(task hooks.Control, w *requiredVolume) {
-	c := i.of.Healer.Health.Condition(usageKey(w))
+	c := i.of.Healer.Health.Condition(w.Usage())
 	t := i.told[w.VolumeKey]
 	abnormal := c != nil && c.Abnormal
 	if abnormal == t.abnormal {

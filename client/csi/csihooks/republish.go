@@ -155,7 +155,7 @@ func (h *volumesHook) republish(ctx context.Context, w *requiredVolume) error {
 	}
 	err = h.Volumes.Republish(ctx, h.useOf(w, resp, asked))
 	if err == nil && h.Healer != nil {
-		h.Healer.Health.Renew(usageKey(w), h.alloc.ID) // the plugin may have mounted it anew
+		h.Healer.Health.Renew(w.Usage(), h.alloc.ID) // the plugin may have mounted it anew
 	}
 	return err
 }

@@ -8,6 +8,7 @@ package upkeep
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
+	"berth/client/csi/volumes"
 	"berth/structs/storage"
 )
 
@@ -31,20 +33,10 @@ const (
 	startTime = 5 * time.Second
 )
 
-// Mount is one mount of a volume.
-type Mount struct {
-	Volume   storage.UsageKey
-	AllocID  string // "" for the staged volume
-	PluginID string
-	Path     string
-	// Writes: it could be written when it was mounted, and its user may write.
-	Writes bool
-}
-
 // MonitorConfig has what a Monitor needs.
 type MonitorConfig struct {
 	// List returns the mounts of this node. It touches none of them.
-	List    func() ([]Mount, error)
+	List    func() ([]volumes.Mounted, error)
 	Helpers *helper.Pool
 	Logger  hclog.Logger
 	// Interval and Wait are the constants if they are 0.
@@ -76,7 +68,7 @@ type Monitor struct {
 
 // monitorState is what is known of one mount.
 type monitorState struct {
-	Mount
+	volumes.Mounted
 	health   storage.MountHealth
 	identity string // of the file system that was seen first
 	suspect  string // the ill state of the last round, if it is not the state yet
@@ -169,16 +161,16 @@ func (m *Monitor) look() (paths []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	there := map[string]bool{}
-	volumes := map[storage.UsageKey]bool{}
+	used := map[storage.UsageKey]bool{}
 	for _, mount := range list {
 		there[mount.Path] = true
-		volumes[mount.Volume] = true
+		used[mount.Volume] = true
 		s := m.mounts[mount.Path]
 		if s == nil {
 			s = &monitorState{health: storage.MountHealth{State: storage.MountHealthy, Since: m.now()}}
 			m.mounts[mount.Path] = s
 		}
-		s.Mount = mount
+		s.Mounted = mount
 		s.health.AllocID = mount.AllocID
 		if found, reason := s.inTable(table); found != storage.MountHealthy {
 			m.observe(s, found, reason)
@@ -187,16 +179,10 @@ func (m *Monitor) look() (paths []string, err error) {
 		}
 	}
 
-	for path := range m.mounts {
-		if !there[path] {
-			delete(m.mounts, path)
-		}
-	}
-	for k := range m.conditions {
-		if !volumes[k] {
-			delete(m.conditions, k)
-		}
-	}
+	maps.DeleteFunc(m.mounts, func(path string, _ *monitorState) bool { return !there[path] })
+	maps.DeleteFunc(m.conditions, func(k storage.UsageKey, _ *storage.VolumeCondition) bool {
+		return !used[k]
+	})
 	return paths, nil
 }
 

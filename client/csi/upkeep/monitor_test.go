@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/helper"
+	"berth/client/csi/volumes"
 	"berth/structs/storage"
 	"berth/test/kit"
 )
@@ -25,7 +26,7 @@ type node struct {
 	dir string
 
 	mu   sync.Mutex
-	list []Mount
+	list []volumes.Mounted
 }
 
 func newNode(t *testing.T) *node {
@@ -43,7 +44,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-func (n *node) mounts() ([]Mount, error) {
+func (n *node) mounts() ([]volumes.Mounted, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.list), nil
@@ -56,7 +57,9 @@ func (n *node) add(allocID string) string {
 	kit.Must(n.t, os.Mkdir(path, 0o700))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.list = append(n.list, Mount{Volume: data, AllocID: allocID, Path: path, PluginID: "p", Writes: true})
+	n.list = append(n.list, volumes.Mounted{
+		Volume: data, AllocID: allocID, Path: path, PluginID: "p", Writes: true,
+	})
 	n.t.Cleanup(func() {
 		for unix.Unmount(path, unix.MNT_DETACH) == nil {
 		}

@@ -30,7 +30,7 @@ func PolledVolumes(m *volumes.Manager) func() ([]PolledVolume, error) {
 			k := volumes.VolumeKey{Namespace: held.Namespace, ID: held.VolumeID}
 			target, stage := m.Volumes().MountPoints(k, held.AllocID)
 			v := PolledVolume{
-				Key:      storage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
+				Key:      k.Usage(),
 				PluginID: held.PluginID,
 				Path:     target,
 				Device:   held.AttachmentMode == structs.CSIBlockDevice,

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -216,11 +217,7 @@ func (p *Poller) due(now time.Time) (list []PolledVolume) {
 		}
 	}
 
-	for k, s := range p.volumes {
-		if !there[k] && !s.busy {
-			delete(p.volumes, k)
-		}
-	}
+	maps.DeleteFunc(p.volumes, func(k storage.UsageKey, s *pollState) bool { return !there[k] && !s.busy })
 	return list
 }
 

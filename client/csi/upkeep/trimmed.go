@@ -16,31 +16,31 @@ func TrimmedVolumes(v *volumes.Volumes) func() ([]TrimmedVolume, error) {
 		if err != nil {
 			return nil, err
 		}
-		staged := map[volumes.VolumeKey]string{}
+		staged := map[storage.UsageKey]string{}
 		for _, m := range all {
 			if m.AllocID == "" && m.Writes {
-				staged[m.VolumeKey] = m.Path
+				staged[m.Volume] = m.Path
 			}
 		}
 
-		byKey := map[volumes.VolumeKey]*TrimmedVolume{}
+		byKey := map[storage.UsageKey]*TrimmedVolume{}
 		var list []*TrimmedVolume
 		for _, m := range all {
 			if m.AllocID == "" || !m.Writes || m.Trim <= 0 {
 				continue
 			}
-			known := byKey[m.VolumeKey]
+			known := byKey[m.Volume]
 			if known == nil {
 				known = &TrimmedVolume{
-					Key:      storage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
+					Key:      m.Volume,
 					PluginID: m.PluginID,
 					Path:     m.Path,
 					Every:    m.Trim,
 				}
-				if path := staged[m.VolumeKey]; path != "" {
+				if path := staged[m.Volume]; path != "" {
 					known.Path = path
 				}
-				byKey[m.VolumeKey] = known
+				byKey[m.Volume] = known
 				list = append(list, known)
 			}
 			known.Every = min(known.Every, m.Trim)

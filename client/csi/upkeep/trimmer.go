@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -166,11 +167,7 @@ func (t *Trimmer) due(all []TrimmedVolume, now time.Time) (list []TrimmedVolume)
 			list = append(list, v)
 		}
 	}
-	for k := range t.volumes {
-		if !there[k] {
-			delete(t.volumes, k)
-		}
-	}
+	maps.DeleteFunc(t.volumes, func(k storage.UsageKey, _ *trimState) bool { return !there[k] })
 	return list
 }
 

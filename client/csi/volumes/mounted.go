@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"berth/structs/storage"
 	"context"
 	"errors"
 	"time"
@@ -8,7 +9,7 @@ import (
 
 // Mounted is a mount that this node has made and seen, for an allocation or, with AllocID "", the staged one.
 type Mounted struct {
-	VolumeKey
+	Volume   storage.UsageKey
 	AllocID  string
 	PluginID string
 	Path     string // on the host
@@ -31,13 +32,13 @@ func (v *Volumes) Mounts() ([]Mounted, error) {
 	var list []Mounted
 	for _, p := range records {
 		if p.State == published && p.Mounted && !p.Inline && p.BootID == v.boot {
-			list = append(list, Mounted{p.key(), p.AllocID, p.PluginID, v.hostPath(p.target()),
+			list = append(list, Mounted{p.key().Usage(), p.AllocID, p.PluginID, v.hostPath(p.target()),
 				p.Writable && !p.ReadOnly, p.Trim})
 		}
 	}
 	for _, r := range stages {
 		if s := r.Value; s.State == staged && s.Mounted && s.BootID == v.boot {
-			list = append(list, Mounted{s.key(), "", s.PluginID, v.hostPath(s.path()), s.Writable, 0})
+			list = append(list, Mounted{s.key().Usage(), "", s.PluginID, v.hostPath(s.path()), s.Writable, 0})
 		}
 	}
 	return list, errors.Join(err, stageErr)

@@ -19,12 +19,18 @@ import (
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // VolumeKey names a volume.
 type VolumeKey struct{ Namespace, ID string }
 
 func (k VolumeKey) String() string { return k.Namespace + "/" + k.ID }
+
+// Usage returns the key as the servers have it.
+func (k VolumeKey) Usage() storage.UsageKey {
+	return storage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID}
+}
 
 // Volumes mounts volumes for the allocations of this node, takes them down, and keeps their records.
 type Volumes struct {
