@@ -15,7 +15,9 @@ var groups = []struct {
 	name     string
 	prefixes []string
 }{
-	{"Start", []string{"index.md", "contents.md", "tutorials/", "coming-from-", "page.md", "events.md"}},
+	{"Start", []string{
+		"index.md", "contents.md", "faq.md", "tutorials/", "coming-from-", "page.md", "events.md",
+	}},
 	{"Volumes", []string{"volumes", "classes.md", "snapshots.md", "host-volumes.md"}},
 	{"CSI drivers", []string{"vendors/", "csi-errors.md"}},
 	{"Jobs and services", []string{"jobs.md", "services.md", "consul.md", "mesh.md"}},
