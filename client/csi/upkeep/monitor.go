@@ -102,16 +102,20 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 
 // Run looks at all mounts in every interval until ctx ends. It does not wait for a process that hangs.
 func (m *Monitor) Run(ctx context.Context) {
-	tick := time.NewTicker(m.cfg.Interval)
-	defer tick.Stop()
 	var streams sync.WaitGroup
 	defer streams.Wait()
-	for {
-		m.round(ctx, &streams)
+	every(ctx, m.cfg.Interval, func() { m.round(ctx, &streams) })
+}
+
+// every looks at once, and then in every interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, look func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		look()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }

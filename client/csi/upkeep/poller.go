@@ -131,15 +131,7 @@ func (p *Poller) Run(ctx context.Context) {
 		})
 	}
 
-	tick := time.NewTicker(p.cfg.Interval / looks)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		p.hand(ctx, work)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	every(ctx, p.cfg.Interval/looks, func() { p.hand(ctx, work) })
 	close(work)
 	workers.Wait()
 }

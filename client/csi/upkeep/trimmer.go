@@ -99,16 +99,7 @@ func NewTrimmer(cfg TrimmerConfig) *Trimmer {
 
 // Run trims until ctx ends.
 func (t *Trimmer) Run(ctx context.Context) {
-	tick := time.NewTicker(t.cfg.Interval)
-	defer tick.Stop()
-	for {
-		t.round(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	every(ctx, t.cfg.Interval, func() { t.round(ctx) })
 }
 
 // round trims the volumes that are due, one after the other.
