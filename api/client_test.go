@@ -272,16 +272,18 @@ func fullJob() *structs.Job {
 
 func fullVolume() *structs.CSIVolume {
 	return &structs.CSIVolume{
-		ID:         "/buckets/x",
-		PluginID:   "p",
-		Secrets:    structs.Secrets{"k": "v"},
-		Parameters: map[string]string{"a": "b"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
-		RequestedTopologies: &structs.CSITopologyRequest{
-			Required: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
+		ID: "/buckets/x",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:   "p",
+			Secrets:    structs.Secrets{"k": "v"},
+			Parameters: map[string]string{"a": "b"},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+			RequestedTopologies: &structs.CSITopologyRequest{
+				Required: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
+			},
 		},
 	}
 }

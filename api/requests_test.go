@@ -21,10 +21,8 @@ func routeCalls() map[string]routeCall {
 	ns := structs.QueryOptions{Namespace: "default"}
 	wns := structs.WriteOptions{Namespace: "default"}
 	vol := &structs.CSIVolume{
-		ID:        "a/b",
-		Namespace: "default",
-		PluginID:  "p",
-		Secrets:   structs.Secrets{"k": "v"},
+		ID: "a/b", Namespace: "default",
+		CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", Secrets: structs.Secrets{"k": "v"}},
 	}
 	volBody := `{"Volumes":[{"ID":"a/b","PluginID":"p","Secrets":{"k":"v"},"Schedulable":true,"NodesHealthy":3,
 		"ResourceExhausted":"2026-01-02T03:04:05Z","Allocations":[{"ID":"x"}]}]}`

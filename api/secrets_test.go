@@ -54,9 +54,11 @@ func TestHandler_ReadsSecretsFromHeaders(t *testing.T) {
 func TestHandler_HidesSecrets(t *testing.T) {
 	s := newServer(t)
 	vol := structs.CSIVolume{
-		ID:           "v",
-		Secrets:      structs.Secrets{"password": "hunter2"},
-		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
+		ID: "v",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Secrets:      structs.Secrets{"password": "hunter2"},
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
+		},
 	}
 	attachment := &structs.CSIAttachment{
 		VolumeID:       "v",

@@ -53,13 +53,14 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		}}})
 	apitest.Answer(caller, structs.CSIVolumeGet,
 		structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{
-			ID:         "v",
-			ExternalID: evil,
-			LastError: &structs.OperationError{
-				Message: evil,
-				Code:    evil,
+			ID:            "v",
+			CSIVolumeSpec: structs.CSIVolumeSpec{ExternalID: evil, Context: map[string]string{evil: evil}},
+			CSIVolumeStatus: structs.CSIVolumeStatus{
+				LastError: &structs.OperationError{
+					Message: evil,
+					Code:    evil,
+				},
 			},
-			Context: map[string]string{evil: evil},
 		}}})
 	apitest.Answer(caller, structs.AllocGet,
 		structs.AllocGetResponse{Alloc: &structs.Allocation{

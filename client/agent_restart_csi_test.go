@@ -109,11 +109,12 @@ func (m *restarted) createVolume() {
 	}
 	m.servers.do(func() {
 		m.servers.volume = &structs.CSIVolume{
-			ID:         "vol",
-			Namespace:  "default",
-			PluginID:   "hostpath",
-			ExternalID: resp.ExternalID,
-			Context:    resp.Context,
+			ID: "vol", Namespace: "default",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:   "hostpath",
+				ExternalID: resp.ExternalID,
+				Context:    resp.Context,
+			},
 		}
 	})
 }

@@ -233,6 +233,7 @@ var namedByTenants = []reflect.Type{
 	reflect.TypeFor[structs.VolumeRequest](),
 	reflect.TypeFor[structs.CSIVolumeRegisterRequest](),
 	reflect.TypeFor[structs.CSIVolume](),
+	reflect.TypeFor[structs.CSIVolumeSpec](),
 	reflect.TypeFor[storage.HostVolumeCreateRequest](),
 	reflect.TypeFor[storage.DynamicHostVolume](),
 	reflect.TypeFor[storage.SnapshotCreateRequest](),

@@ -136,9 +136,8 @@ func newClaimFSM(t rapid.TB) (f *FSM, log []*raft.Log) {
 	for _, id := range []string{"v1", "v2"} {
 		apply(must(t)(VolumePut.Encode(&structs.CSIVolumeRegisterRequest{
 			Volumes: []*structs.CSIVolume{{
-				ID:         id,
-				PluginID:   "p",
-				ExternalID: id,
+				ID:            id,
+				CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: id},
 			}},
 		})))
 	}

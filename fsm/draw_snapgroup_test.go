@@ -17,7 +17,10 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		for range 1 + d.upTo(2) {
 			v := csi.Volume(tx, structs.DefaultNamespace, d.vol())
 			if v == nil {
-				v = &structs.CSIVolume{Namespace: structs.DefaultNamespace, ID: d.vol(), PluginID: "p"}
+				v = &structs.CSIVolume{
+					Namespace: structs.DefaultNamespace, ID: d.vol(),
+					CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"},
+				}
 			}
 			volumes = append(volumes, v)
 		}

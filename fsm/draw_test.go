@@ -376,12 +376,14 @@ func (d dice) claims() (out []*structs.CSIClaim) {
 // volume returns a volume whose fields are nil, empty or set. All must survive a snapshot.
 func (d dice) volume() *structs.CSIVolume {
 	v := &structs.CSIVolume{
-		ID:                   d.vol(),
-		PluginID:             d.of("p", "q"),
-		State:                d.of("", "creating"),
-		RequestedCapacityMin: int64(d.upTo(3)),
-		Class:                d.of("", "fast", "slow"),
-		Reclaim:              d.of("", storage.ReclaimRetain, storage.ReclaimDelete),
+		ID: d.vol(),
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:             d.of("p", "q"),
+			RequestedCapacityMin: int64(d.upTo(3)),
+			Class:                d.of("", "fast", "slow"),
+			Reclaim:              d.of("", storage.ReclaimRetain, storage.ReclaimDelete),
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: d.of("", "creating")},
 	}
 	if v.Reclaim == storage.ReclaimDelete {
 		v.DeleteAfter = new(time.Duration(d.upTo(9)))

@@ -25,7 +25,11 @@ func putGuarded(t *testing.T, s *state.Store, index uint64) {
 		schema.NodePools.Put(tx, &cluster.NodePool{Name: "x"})
 		schema.Namespaces.Put(tx, &cluster.Namespace{Name: "x"})
 		schema.Jobs.Put(tx, &structs.Job{Namespace: ns, ID: "x"})
-		volume := &structs.CSIVolume{Namespace: ns, ID: "x", PluginID: "x", State: structs.VolumeReady}
+		volume := &structs.CSIVolume{
+			Namespace: ns, ID: "x",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "x"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+		}
 		schema.Volumes.Put(tx, volume)
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "x"})
 		schema.VolumeClasses.Put(tx, &snaprow.VolumeClass{Name: "x"})

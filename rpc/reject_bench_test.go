@@ -18,12 +18,13 @@ import (
 // because of a bound. The other end is no client and sends prepared bytes.
 func BenchmarkRejectedBesideServed(b *testing.B) {
 	volume := &structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{
-		ID:         "volume-1",
-		Namespace:  structs.DefaultNamespace,
-		Name:       "a volume",
-		ExternalID: "ext-1",
-		PluginID:   "plugin",
-		Context:    map[string]string{"a": "b", "c": "d"},
+		ID: "volume-1", Namespace: structs.DefaultNamespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:       "a volume",
+			ExternalID: "ext-1",
+			PluginID:   "plugin",
+			Context:    map[string]string{"a": "b", "c": "d"},
+		},
 	}}}
 	serve := func(m structs.Method[structs.CSIVolumeGetRequest, structs.CSIVolumeGetResponse]) Endpoint {
 		e := Handle(m, func(context.Context, *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {

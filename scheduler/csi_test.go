@@ -85,13 +85,14 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 			do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 				WriteOptions: w.now(),
 				Volumes: []*structs.CSIVolume{{
-					ID:        "db",
-					Namespace: "default",
-					PluginID:  "hostpath",
-					RequestedCapabilities: []*structs.CSIVolumeCapability{{
-						AccessMode:     structs.CSISingleNodeWriter,
-						AttachmentMode: structs.CSIBlockDevice,
-					}},
+					ID: "db", Namespace: "default",
+					CSIVolumeSpec: structs.CSIVolumeSpec{
+						PluginID: "hostpath",
+						RequestedCapabilities: []*structs.CSIVolumeCapability{{
+							AccessMode:     structs.CSISingleNodeWriter,
+							AttachmentMode: structs.CSIBlockDevice,
+						}},
+					},
 				}},
 			})
 		}, volume("db", structs.CSISingleNodeWriter, false),

@@ -40,13 +40,12 @@ func (w *fixture) hostVolume(node, name string, modes ...structs.CSIAccessMode) 
 	w.t.Helper()
 	id := structs.HostVolumeID(structs.DefaultNamespace, node, name)
 	v := &structs.CSIVolume{
-		ID:         id,
-		Name:       id,
-		Namespace:  structs.DefaultNamespace,
-		PluginID:   "p",
-		ExternalID: "ext-" + id,
-		Topologies: []*structs.CSITopology{ofNode(node)},
-		Host:       &structs.CSIHost{Name: name, NodeID: node},
+		ID: id, Namespace: structs.DefaultNamespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{Name: id, PluginID: "p", ExternalID: "ext-" + id},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			Topologies: []*structs.CSITopology{ofNode(node)},
+			Host:       &structs.CSIHost{Name: name, NodeID: node},
+		},
 	}
 	for _, m := range modes {
 		v.RequestedCapabilities = append(v.RequestedCapabilities,
@@ -166,8 +165,9 @@ func TestDynamicHostVolume_HasToAdmitTheRequest(t *testing.T) {
 				do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 					WriteOptions: o,
 					Volumes: []*structs.CSIVolume{{
-						ID: "x", Namespace: "other", PluginID: "p", ExternalID: "x",
-						Host: &structs.CSIHost{Name: "data", NodeID: "n1"},
+						ID: "x", Namespace: "other",
+						CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", ExternalID: "x"},
+						CSIVolumeOrigin: structs.CSIVolumeOrigin{Host: &structs.CSIHost{Name: "data", NodeID: "n1"}},
 					}},
 				})
 			},

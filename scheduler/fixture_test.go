@@ -267,12 +267,9 @@ func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) 
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
-			ID:         id,
-			Name:       id,
-			Namespace:  structs.DefaultNamespace,
-			PluginID:   plugin,
-			ExternalID: "ext-" + id,
-			Topologies: topologies,
+			ID: id, Namespace: structs.DefaultNamespace,
+			CSIVolumeSpec:   structs.CSIVolumeSpec{Name: id, PluginID: plugin, ExternalID: "ext-" + id},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{Topologies: topologies},
 		}},
 	})
 }

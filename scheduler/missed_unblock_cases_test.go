@@ -212,11 +212,9 @@ func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
-			ID:        "v",
-			Name:      "v",
-			Namespace: "default",
-			PluginID:  "hostpath",
-			State:     structs.VolumeCreating,
+			ID: "v", Namespace: "default",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{Name: "v", PluginID: "hostpath"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating},
 		}},
 	})
 	w.claim(w.allocs("a")[0]) // waits for the volume to be created

@@ -345,10 +345,11 @@ func (c *randomCluster) changeAnything() {
 	case 9, 10:
 		mode := structs.CSIAccessModes
 		v := &structs.CSIVolume{
-			ID:         volume,
-			Namespace:  "default",
-			PluginID:   c.pick("hostpath", "hostpath", "other"),
-			ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index),
+			ID: volume, Namespace: "default",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:   c.pick("hostpath", "hostpath", "other"),
+				ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index),
+			},
 		}
 		if old := csi.Volume(tx, "default", volume); old != nil {
 			v.ExternalID, v.PluginID = old.ExternalID, old.PluginID

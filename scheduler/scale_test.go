@@ -65,31 +65,27 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 	var volumes []*structs.CSIVolume
 	for i := range n {
 		volumes = append(volumes, &structs.CSIVolume{
-			ID:         structs.PerAllocID("data", i),
-			Namespace:  job.Namespace,
-			PluginID:   "p",
-			ExternalID: fmt.Sprint("x", i),
+			ID: structs.PerAllocID("data", i), Namespace: job.Namespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: fmt.Sprint("x", i)},
 		})
 	}
 	volumes = append(volumes, &structs.CSIVolume{
-		ID:         "free",
-		Namespace:  job.Namespace,
-		PluginID:   "p",
-		ExternalID: "free",
+		ID: "free", Namespace: job.Namespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "free"},
 	},
 		&structs.CSIVolume{
-			ID:         "local",
-			Namespace:  job.Namespace,
-			PluginID:   "p",
-			ExternalID: "local",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}},
+			ID: "local", Namespace: job.Namespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "local"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{
+				Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}},
+			},
 		},
 		&structs.CSIVolume{
-			ID:         "zonal",
-			Namespace:  job.Namespace,
-			PluginID:   "p",
-			ExternalID: "zonal",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
+			ID: "zonal", Namespace: job.Namespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "zonal"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{
+				Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
+			},
 		})
 	fill(func(tx *state.WriteTx) error {
 		return csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})

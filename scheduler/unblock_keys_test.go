@@ -27,11 +27,8 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 		for v := range 128 {
 			id := fmt.Sprintf("v%d-%d", i+1, v)
 			all = append(all, &structs.CSIVolume{
-				ID:         id,
-				Name:       id,
-				Namespace:  "default",
-				PluginID:   "hostpath",
-				ExternalID: id,
+				ID: id, Namespace: "default",
+				CSIVolumeSpec: structs.CSIVolumeSpec{Name: id, PluginID: "hostpath", ExternalID: id},
 			})
 		}
 	}

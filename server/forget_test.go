@@ -54,11 +54,12 @@ func (r *running) putPlain(id string) {
 	r.t.Helper()
 	_, err := fsm.Propose(r.t.Context(), r, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:         id,
-			Namespace:  structs.DefaultNamespace,
-			PluginID:   "p",
-			ExternalID: "ext-" + id,
-			Secrets:    structs.Secrets{"k": plainSecret},
+			ID: id, Namespace: structs.DefaultNamespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:   "p",
+				ExternalID: "ext-" + id,
+				Secrets:    structs.Secrets{"k": plainSecret},
+			},
 		}},
 	})
 	if err != nil {

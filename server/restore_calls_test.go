@@ -48,10 +48,8 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	for n := range volumes {
 		id := fmt.Sprint("v", n)
 		all = append(all, &structs.CSIVolume{
-			ID:         id,
-			Name:       id,
-			PluginID:   "pl",
-			ExternalID: id,
+			ID:            id,
+			CSIVolumeSpec: structs.CSIVolumeSpec{Name: id, PluginID: "pl", ExternalID: id},
 		})
 	}
 	if _, err := fsm.Propose(t.Context(), s, fsm.VolumePut,

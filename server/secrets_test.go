@@ -66,12 +66,14 @@ func (r *running) claimed() (alloc string) {
 	r.addNode("n1")
 	mustCall(r, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:         "v",
-			ExternalID: "disk-v",
-			PluginID:   "p",
-			Secrets:    structs.Secrets{"password": plainSecret},
-			RequestedCapabilities: []*structs.CSIVolumeCapability{
-				{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			ID: "v",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				ExternalID: "disk-v",
+				PluginID:   "p",
+				Secrets:    structs.Secrets{"password": plainSecret},
+				RequestedCapabilities: []*structs.CSIVolumeCapability{
+					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			},
 		}},
 	})
 	r.register("j")

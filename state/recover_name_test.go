@@ -113,9 +113,8 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 	wantKind(t, try(back, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: back.Now(),
 		Volumes: []*structs.CSIVolume{{
-			ID:         "w",
-			PluginID:   "p",
-			ExternalID: "ext-2",
+			ID:            "w",
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-2"},
 		}},
 	}), structs.KindPrecondition)
 }

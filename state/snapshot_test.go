@@ -111,7 +111,9 @@ func addAccess(w *fixture) {
 				{Status: "DEGRADED", Reason: "Slow"},
 			}},
 		})
-		csi.NoteExhaustion(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
+		csi.NoteExhaustion(tx, &structs.CSIVolume{
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", Class: "fast", RequestedCapacityMin: 1},
+		}, 1)
 		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", Group: "g",
 			Progress: storage.Progress{State: storage.SnapshotFailed},

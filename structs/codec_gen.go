@@ -136,7 +136,8 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates,
+		(*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -186,7 +187,8 @@ func (v *AllocListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
-	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations,
+		(*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -289,7 +291,8 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates,
+		(*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -402,7 +405,8 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xadScoreMetaData"...)
-	if b, err = wire.AppendPointers(b, v.ScoreMetaData, (*NodeScoreMeta).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.ScoreMetaData,
+		(*NodeScoreMeta).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -560,7 +564,8 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.CSIVolumes) != 0 {
 		b = append(b, "\xaaCSIVolumes"...)
-		if b, err = wire.AppendSlice(b, v.CSIVolumes, (*CSIVolumeUse).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.CSIVolumes,
+			(*CSIVolumeUse).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -644,7 +649,8 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeName)
 	if len(v.Ports) != 0 {
 		b = append(b, "\xa5Ports"...)
-		if b, err = wire.AppendSlice(b, v.Ports, (*AllocatedPort).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.Ports,
+			(*AllocatedPort).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -679,7 +685,8 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates,
+		(*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -809,7 +816,8 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
-	if b, err = wire.AppendPointers(b, v.Allocs, (*AllocClientUpdate).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocs,
+		(*AllocClientUpdate).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa9AuthToken"...)
@@ -888,7 +896,8 @@ func (v *AllocsResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
-	if b, err = wire.AppendPointers(b, v.Allocs, (*Allocation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocs,
+		(*Allocation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -1520,7 +1529,8 @@ func (v *CSIClaimListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
-	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims,
+		(*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -1563,7 +1573,8 @@ func (v *CSIClaimQueueRow) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7Classes"...)
-	if b, err = wire.AppendSlice(b, v.Classes, (*CSIClassCount).AppendMsgpack); err != nil {
+	if b, err = wire.AppendSlice(b, v.Classes,
+		(*CSIClassCount).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabCreateIndex"...)
@@ -1947,7 +1958,8 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
-	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations,
+		(*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.CallsInFlight != 0 {
@@ -1965,7 +1977,8 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xabControllers"...)
-	if b, err = wire.AppendMap(b, v.Controllers, (*CSIInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Controllers,
+		(*CSIInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb3ControllersExpected"...)
@@ -1979,7 +1992,8 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa5Nodes"...)
-	if b, err = wire.AppendMap(b, v.Nodes, (*CSIInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Nodes,
+		(*CSIInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xadNodesExpected"...)
@@ -2213,7 +2227,8 @@ func (v *CSIStorageHealth) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8Abnormal"...)
 	b = msgp.AppendBool(b, v.Abnormal)
 	b = append(b, "\xaaConditions"...)
-	if b, err = wire.AppendPointers(b, v.Conditions, (*CSIHealth).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Conditions,
+		(*CSIHealth).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -2277,202 +2292,202 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(52)
-	if !(v.AllocID != "") {
+	if !(v.CSIVolumeOrigin.AllocID != "") {
 		n--
 	}
-	if !(len(v.AppliedParameters) != 0) {
+	if !(len(v.CSIVolumeStatus.AppliedParameters) != 0) {
 		n--
 	}
-	if !(v.Call != nil) {
+	if !(v.CSIVolumeStatus.Call != nil) {
 		n--
 	}
-	if !(v.Class != "") {
+	if !(v.CSIVolumeSpec.Class != "") {
 		n--
 	}
-	if !(v.CloneSource != nil) {
+	if !(v.CSIVolumeOrigin.CloneSource != nil) {
 		n--
 	}
-	if !(v.DeleteAfter != nil) {
+	if !(v.CSIVolumeSpec.DeleteAfter != nil) {
 		n--
 	}
-	if !(v.DeleteAt != 0) {
+	if !(v.CSIVolumeStatus.DeleteAt != 0) {
 		n--
 	}
-	if !(v.DeleteCalled) {
+	if !(v.CSIVolumeStatus.DeleteCalled) {
 		n--
 	}
-	if !(v.DeleteCause != "") {
+	if !(v.CSIVolumeStatus.DeleteCause != "") {
 		n--
 	}
-	if !(v.Deletion != nil) {
+	if !(v.CSIVolumeStatus.Deletion != nil) {
 		n--
 	}
-	if !(v.ExpandPending) {
+	if !(v.CSIVolumeStatus.ExpandPending) {
 		n--
 	}
-	if !(v.ExternalName != "") {
+	if !(v.CSIVolumeSpec.ExternalName != "") {
 		n--
 	}
-	if !(v.Forced != nil) {
+	if !(v.CSIVolumeStatus.Forced != nil) {
 		n--
 	}
-	if !(v.FormerCapacityMin != 0) {
+	if !(v.CSIVolumeStatus.FormerCapacityMin != 0) {
 		n--
 	}
-	if !(v.Grow != nil) {
+	if !(v.CSIVolumeSpec.Grow != nil) {
 		n--
 	}
-	if !(v.Grown != nil) {
+	if !(v.CSIVolumeStatus.Grown != nil) {
 		n--
 	}
-	if !(v.Host != nil) {
+	if !(v.CSIVolumeOrigin.Host != nil) {
 		n--
 	}
-	if !(v.JobID != "") {
+	if !(v.CSIVolumeOrigin.JobID != "") {
 		n--
 	}
-	if !(v.LastError != nil) {
+	if !(v.CSIVolumeStatus.LastError != nil) {
 		n--
 	}
-	if !(len(v.MutableParameters) != 0) {
+	if !(len(v.CSIVolumeSpec.MutableParameters) != 0) {
 		n--
 	}
-	if !(v.NodeExpandBytes != 0) {
+	if !(v.CSIVolumeStatus.NodeExpandBytes != 0) {
 		n--
 	}
-	if !(v.OnNodeLoss != "") {
+	if !(v.CSIVolumeSpec.OnNodeLoss != "") {
 		n--
 	}
-	if !(v.QuotaWeight != 0) {
+	if !(v.CSIVolumeOrigin.QuotaWeight != 0) {
 		n--
 	}
-	if !(v.Reclaim != "") {
+	if !(v.CSIVolumeSpec.Reclaim != "") {
 		n--
 	}
-	if !(v.SealedSecrets != nil) {
+	if !(v.CSIVolumeSpec.SealedSecrets != nil) {
 		n--
 	}
-	if !(v.SecretsFrom != "") {
+	if !(v.CSIVolumeSpec.SecretsFrom != "") {
 		n--
 	}
-	if !(v.Snapshot != "") {
+	if !(v.CSIVolumeSpec.Snapshot != "") {
 		n--
 	}
-	if !(v.Trim != nil) {
+	if !(v.CSIVolumeSpec.Trim != nil) {
 		n--
 	}
-	if !(v.TurnedReadOnly != nil) {
+	if !(v.CSIVolumeStatus.TurnedReadOnly != nil) {
 		n--
 	}
-	if !(v.Unanswered) {
+	if !(v.CSIVolumeStatus.Unanswered) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
-	if v.AllocID != "" {
+	if v.CSIVolumeOrigin.AllocID != "" {
 		b = append(b, "\xa7AllocID"...)
-		b = msgp.AppendString(b, v.AllocID)
+		b = msgp.AppendString(b, v.CSIVolumeOrigin.AllocID)
 	}
-	if len(v.AppliedParameters) != 0 {
+	if len(v.CSIVolumeStatus.AppliedParameters) != 0 {
 		b = append(b, "\xb1AppliedParameters"...)
-		b = wire.AppendStringMap(b, v.AppliedParameters)
+		b = wire.AppendStringMap(b, v.CSIVolumeStatus.AppliedParameters)
 	}
-	if v.Call != nil {
+	if v.CSIVolumeStatus.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = wire.AppendOther(b, &v.Call); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.Call); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, int64(v.Capacity))
-	if v.Class != "" {
+	b = msgp.AppendInt64(b, int64(v.CSIVolumeOrigin.Capacity))
+	if v.CSIVolumeSpec.Class != "" {
 		b = append(b, "\xa5Class"...)
-		b = msgp.AppendString(b, v.Class)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.Class)
 	}
 	b = append(b, "\xa7CloneID"...)
-	b = msgp.AppendString(b, v.CloneID)
-	if v.CloneSource != nil {
+	b = msgp.AppendString(b, v.CSIVolumeSpec.CloneID)
+	if v.CSIVolumeOrigin.CloneSource != nil {
 		b = append(b, "\xabCloneSource"...)
-		if b, err = wire.AppendOther(b, &v.CloneSource); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeOrigin.CloneSource); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa7Context"...)
-	b = wire.AppendStringMap(b, v.Context)
+	b = wire.AppendStringMap(b, v.CSIVolumeSpec.Context)
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, int64(v.CreateTime))
-	if v.DeleteAfter != nil {
+	b = msgp.AppendInt64(b, int64(v.CSIVolumeOrigin.CreateTime))
+	if v.CSIVolumeSpec.DeleteAfter != nil {
 		b = append(b, "\xabDeleteAfter"...)
-		if b, err = wire.AppendOther(b, &v.DeleteAfter); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeSpec.DeleteAfter); err != nil {
 			return b, err
 		}
 	}
-	if v.DeleteAt != 0 {
+	if v.CSIVolumeStatus.DeleteAt != 0 {
 		b = append(b, "\xa8DeleteAt"...)
-		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+		b = msgp.AppendInt64(b, int64(v.CSIVolumeStatus.DeleteAt))
 	}
-	if v.DeleteCalled {
+	if v.CSIVolumeStatus.DeleteCalled {
 		b = append(b, "\xacDeleteCalled"...)
-		b = msgp.AppendBool(b, v.DeleteCalled)
+		b = msgp.AppendBool(b, v.CSIVolumeStatus.DeleteCalled)
 	}
-	if v.DeleteCause != "" {
+	if v.CSIVolumeStatus.DeleteCause != "" {
 		b = append(b, "\xabDeleteCause"...)
-		b = msgp.AppendString(b, v.DeleteCause)
+		b = msgp.AppendString(b, v.CSIVolumeStatus.DeleteCause)
 	}
-	if v.Deletion != nil {
+	if v.CSIVolumeStatus.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = wire.AppendOther(b, &v.Deletion); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.Deletion); err != nil {
 			return b, err
 		}
 	}
-	if v.ExpandPending {
+	if v.CSIVolumeStatus.ExpandPending {
 		b = append(b, "\xadExpandPending"...)
-		b = msgp.AppendBool(b, v.ExpandPending)
+		b = msgp.AppendBool(b, v.CSIVolumeStatus.ExpandPending)
 	}
 	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	if v.ExternalName != "" {
+	b = msgp.AppendString(b, v.CSIVolumeSpec.ExternalID)
+	if v.CSIVolumeSpec.ExternalName != "" {
 		b = append(b, "\xacExternalName"...)
-		b = msgp.AppendString(b, v.ExternalName)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.ExternalName)
 	}
-	if v.Forced != nil {
+	if v.CSIVolumeStatus.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.Forced); err != nil {
 			return b, err
 		}
 	}
-	if v.FormerCapacityMin != 0 {
+	if v.CSIVolumeStatus.FormerCapacityMin != 0 {
 		b = append(b, "\xb1FormerCapacityMin"...)
-		b = msgp.AppendInt64(b, int64(v.FormerCapacityMin))
+		b = msgp.AppendInt64(b, int64(v.CSIVolumeStatus.FormerCapacityMin))
 	}
-	if v.Grow != nil {
+	if v.CSIVolumeSpec.Grow != nil {
 		b = append(b, "\xa4Grow"...)
-		if b, err = wire.AppendOther(b, &v.Grow); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeSpec.Grow); err != nil {
 			return b, err
 		}
 	}
-	if v.Grown != nil {
+	if v.CSIVolumeStatus.Grown != nil {
 		b = append(b, "\xa5Grown"...)
-		if b, err = wire.AppendOther(b, &v.Grown); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.Grown); err != nil {
 			return b, err
 		}
 	}
-	if v.Host != nil {
+	if v.CSIVolumeOrigin.Host != nil {
 		b = append(b, "\xa4Host"...)
-		if b, err = wire.AppendOther(b, &v.Host); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeOrigin.Host); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
-	if v.JobID != "" {
+	if v.CSIVolumeOrigin.JobID != "" {
 		b = append(b, "\xa5JobID"...)
-		b = msgp.AppendString(b, v.JobID)
+		b = msgp.AppendString(b, v.CSIVolumeOrigin.JobID)
 	}
-	if v.LastError != nil {
+	if v.CSIVolumeStatus.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = wire.AppendOther(b, &v.LastError); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.LastError); err != nil {
 			return b, err
 		}
 	}
@@ -2481,88 +2496,90 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaModifyTime"...)
 	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
+	if b, err = v.CSIVolumeSpec.MountOptions.AppendMsgpack(b); err != nil {
 		return b, err
 	}
-	if len(v.MutableParameters) != 0 {
+	if len(v.CSIVolumeSpec.MutableParameters) != 0 {
 		b = append(b, "\xb1MutableParameters"...)
-		b = wire.AppendStringMap(b, v.MutableParameters)
+		b = wire.AppendStringMap(b, v.CSIVolumeSpec.MutableParameters)
 	}
 	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
+	b = msgp.AppendString(b, v.CSIVolumeSpec.Name)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
-	if v.NodeExpandBytes != 0 {
+	if v.CSIVolumeStatus.NodeExpandBytes != 0 {
 		b = append(b, "\xafNodeExpandBytes"...)
-		b = msgp.AppendInt64(b, int64(v.NodeExpandBytes))
+		b = msgp.AppendInt64(b, int64(v.CSIVolumeStatus.NodeExpandBytes))
 	}
-	if v.OnNodeLoss != "" {
+	if v.CSIVolumeSpec.OnNodeLoss != "" {
 		b = append(b, "\xaaOnNodeLoss"...)
-		b = msgp.AppendString(b, v.OnNodeLoss)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.OnNodeLoss)
 	}
 	b = append(b, "\xaaParameters"...)
-	b = wire.AppendStringMap(b, v.Parameters)
+	b = wire.AppendStringMap(b, v.CSIVolumeSpec.Parameters)
 	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.QuotaWeight != 0 {
+	b = msgp.AppendString(b, v.CSIVolumeSpec.PluginID)
+	if v.CSIVolumeOrigin.QuotaWeight != 0 {
 		b = append(b, "\xabQuotaWeight"...)
-		b = msgp.AppendInt64(b, int64(v.QuotaWeight))
+		b = msgp.AppendInt64(b, int64(v.CSIVolumeOrigin.QuotaWeight))
 	}
-	if v.Reclaim != "" {
+	if v.CSIVolumeSpec.Reclaim != "" {
 		b = append(b, "\xa7Reclaim"...)
-		b = msgp.AppendString(b, v.Reclaim)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.Reclaim)
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
-	if b, err = wire.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolumeSpec.RequestedCapabilities,
+		(*CSIVolumeCapability).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
-	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMax))
+	b = msgp.AppendInt64(b, int64(v.CSIVolumeSpec.RequestedCapacityMax))
 	b = append(b, "\xb4RequestedCapacityMin"...)
-	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMin))
+	b = msgp.AppendInt64(b, int64(v.CSIVolumeSpec.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = wire.AppendOther(b, &v.RequestedTopologies); err != nil {
+	if b, err = wire.AppendOther(b, &v.CSIVolumeSpec.RequestedTopologies); err != nil {
 		return b, err
 	}
-	if v.SealedSecrets != nil {
+	if v.CSIVolumeSpec.SealedSecrets != nil {
 		b = append(b, "\xadSealedSecrets"...)
-		if b, err = wire.AppendOther(b, &v.SealedSecrets); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeSpec.SealedSecrets); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa7Secrets"...)
-	b = wire.AppendStringMap(b, v.Secrets)
-	if v.SecretsFrom != "" {
+	b = wire.AppendStringMap(b, v.CSIVolumeSpec.Secrets)
+	if v.CSIVolumeSpec.SecretsFrom != "" {
 		b = append(b, "\xabSecretsFrom"...)
-		b = msgp.AppendString(b, v.SecretsFrom)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.SecretsFrom)
 	}
-	if v.Snapshot != "" {
+	if v.CSIVolumeSpec.Snapshot != "" {
 		b = append(b, "\xa8Snapshot"...)
-		b = msgp.AppendString(b, v.Snapshot)
+		b = msgp.AppendString(b, v.CSIVolumeSpec.Snapshot)
 	}
 	b = append(b, "\xaaSnapshotID"...)
-	b = msgp.AppendString(b, v.SnapshotID)
+	b = msgp.AppendString(b, v.CSIVolumeSpec.SnapshotID)
 	b = append(b, "\xa5State"...)
-	b = msgp.AppendString(b, v.State)
+	b = msgp.AppendString(b, v.CSIVolumeOrigin.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = wire.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolumeOrigin.Topologies,
+		(*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.Trim != nil {
+	if v.CSIVolumeSpec.Trim != nil {
 		b = append(b, "\xa4Trim"...)
-		if b, err = wire.AppendOther(b, &v.Trim); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeSpec.Trim); err != nil {
 			return b, err
 		}
 	}
-	if v.TurnedReadOnly != nil {
+	if v.CSIVolumeStatus.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = wire.AppendOther(b, &v.TurnedReadOnly); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolumeStatus.TurnedReadOnly); err != nil {
 			return b, err
 		}
 	}
-	if v.Unanswered {
+	if v.CSIVolumeStatus.Unanswered {
 		b = append(b, "\xaaUnanswered"...)
-		b = msgp.AppendBool(b, v.Unanswered)
+		b = msgp.AppendBool(b, v.CSIVolumeStatus.Unanswered)
 	}
 	return b, nil
 }
@@ -2579,105 +2596,20 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 	switch string(name) {
 	case "ID":
 		b, err = wire.ReadString(b, &v.ID)
-	case "Name":
-		b, err = wire.ReadString(b, &v.Name)
-	case "ExternalName":
-		b, err = wire.ReadString(b, &v.ExternalName)
-	case "ExternalID":
-		b, err = wire.ReadString(b, &v.ExternalID)
 	case "Namespace":
 		b, err = wire.ReadString(b, &v.Namespace)
-	case "PluginID":
-		b, err = wire.ReadString(b, &v.PluginID)
-	case "Class":
-		b, err = wire.ReadString(b, &v.Class)
-	case "QuotaWeight":
-		b, err = wire.ReadInt(b, &v.QuotaWeight)
-	case "JobID":
-		b, err = wire.ReadString(b, &v.JobID)
-	case "AllocID":
-		b, err = wire.ReadString(b, &v.AllocID)
-	case "Host":
-		b, err = wire.ReadOther(b, &v.Host)
-	case "State":
-		b, err = wire.ReadString(b, &v.State)
-	case "LastError":
-		b, err = wire.ReadOther(b, &v.LastError)
-	case "ExpandPending":
-		b, err = wire.ReadBool(b, &v.ExpandPending)
-	case "NodeExpandBytes":
-		b, err = wire.ReadInt(b, &v.NodeExpandBytes)
-	case "RequestedTopologies":
-		b, err = wire.ReadOther(b, &v.RequestedTopologies)
-	case "Topologies":
-		b, err = wire.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
-	case "MountOptions":
-		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "Secrets":
-		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "SealedSecrets":
-		b, err = wire.ReadOther(b, &v.SealedSecrets)
-	case "SecretsFrom":
-		b, err = wire.ReadString(b, &v.SecretsFrom)
-	case "Parameters":
-		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
-	case "MutableParameters":
-		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.MutableParameters))
-	case "AppliedParameters":
-		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.AppliedParameters))
-	case "Context":
-		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Context))
-	case "Capacity":
-		b, err = wire.ReadInt(b, &v.Capacity)
-	case "RequestedCapacityMin":
-		b, err = wire.ReadInt(b, &v.RequestedCapacityMin)
-	case "FormerCapacityMin":
-		b, err = wire.ReadInt(b, &v.FormerCapacityMin)
-	case "RequestedCapacityMax":
-		b, err = wire.ReadInt(b, &v.RequestedCapacityMax)
-	case "RequestedCapabilities":
-		b, err = wire.ReadPointers(b, &v.RequestedCapabilities, (*CSIVolumeCapability).DecodeMsgpack)
-	case "CloneID":
-		b, err = wire.ReadString(b, &v.CloneID)
-	case "SnapshotID":
-		b, err = wire.ReadString(b, &v.SnapshotID)
-	case "Snapshot":
-		b, err = wire.ReadString(b, &v.Snapshot)
-	case "CloneSource":
-		b, err = wire.ReadOther(b, &v.CloneSource)
-	case "OnNodeLoss":
-		b, err = wire.ReadString(b, &v.OnNodeLoss)
-	case "Reclaim":
-		b, err = wire.ReadString(b, &v.Reclaim)
-	case "DeleteAfter":
-		b, err = wire.ReadOther(b, &v.DeleteAfter)
-	case "DeleteAt":
-		b, err = wire.ReadInt(b, &v.DeleteAt)
-	case "DeleteCause":
-		b, err = wire.ReadString(b, &v.DeleteCause)
-	case "Grow":
-		b, err = wire.ReadOther(b, &v.Grow)
-	case "Grown":
-		b, err = wire.ReadOther(b, &v.Grown)
-	case "Trim":
-		b, err = wire.ReadOther(b, &v.Trim)
-	case "CreateTime":
-		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
 		b, err = wire.ReadInt(b, &v.ModifyTime)
-	case "Call":
-		b, err = wire.ReadOther(b, &v.Call)
-	case "Unanswered":
-		b, err = wire.ReadBool(b, &v.Unanswered)
-	case "DeleteCalled":
-		b, err = wire.ReadBool(b, &v.DeleteCalled)
-	case "Forced":
-		b, err = wire.ReadOther(b, &v.Forced)
-	case "TurnedReadOnly":
-		b, err = wire.ReadOther(b, &v.TurnedReadOnly)
-	case "Deletion":
-		b, err = wire.ReadOther(b, &v.Deletion)
 	default:
+		if b, known, err = v.CSIVolumeSpec.readField(name, b); known {
+			return b, true, err
+		}
+		if b, known, err = v.CSIVolumeOrigin.readField(name, b); known {
+			return b, true, err
+		}
+		if b, known, err = v.CSIVolumeStatus.readField(name, b); known {
+			return b, true, err
+		}
 		return v.Indexes.readField(name, b)
 	}
 	return b, true, err
@@ -2759,7 +2691,8 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
-	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims,
+		(*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Created != 0 {
@@ -2836,7 +2769,8 @@ func (v *CSIVolumeClaimResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(2)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
-	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims,
+		(*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -2869,103 +2803,103 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(73)
-	if !(v.CSIVolume.AllocID != "") {
+	if !(v.CSIVolume.CSIVolumeOrigin.AllocID != "") {
 		n--
 	}
-	if !(len(v.CSIVolume.AppliedParameters) != 0) {
+	if !(len(v.CSIVolume.CSIVolumeStatus.AppliedParameters) != 0) {
 		n--
 	}
 	if !(v.Blocked != "") {
 		n--
 	}
-	if !(v.CSIVolume.Call != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.Call != nil) {
 		n--
 	}
-	if !(v.CSIVolume.Class != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.Class != "") {
 		n--
 	}
-	if !(v.CSIVolume.CloneSource != nil) {
+	if !(v.CSIVolume.CSIVolumeOrigin.CloneSource != nil) {
 		n--
 	}
-	if !(v.CSIVolume.DeleteAfter != nil) {
+	if !(v.CSIVolume.CSIVolumeSpec.DeleteAfter != nil) {
 		n--
 	}
-	if !(v.CSIVolume.DeleteAt != 0) {
+	if !(v.CSIVolume.CSIVolumeStatus.DeleteAt != 0) {
 		n--
 	}
-	if !(v.CSIVolume.DeleteCalled) {
+	if !(v.CSIVolume.CSIVolumeStatus.DeleteCalled) {
 		n--
 	}
-	if !(v.CSIVolume.DeleteCause != "") {
+	if !(v.CSIVolume.CSIVolumeStatus.DeleteCause != "") {
 		n--
 	}
-	if !(v.CSIVolume.Deletion != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.Deletion != nil) {
 		n--
 	}
 	if !(v.ExpandBlocked != "") {
 		n--
 	}
-	if !(v.CSIVolume.ExpandPending) {
+	if !(v.CSIVolume.CSIVolumeStatus.ExpandPending) {
 		n--
 	}
-	if !(v.CSIVolume.ExternalName != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.ExternalName != "") {
 		n--
 	}
-	if !(v.CSIVolume.Forced != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.Forced != nil) {
 		n--
 	}
-	if !(v.CSIVolume.FormerCapacityMin != 0) {
+	if !(v.CSIVolume.CSIVolumeStatus.FormerCapacityMin != 0) {
 		n--
 	}
-	if !(v.CSIVolume.Grow != nil) {
+	if !(v.CSIVolume.CSIVolumeSpec.Grow != nil) {
 		n--
 	}
-	if !(v.CSIVolume.Grown != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.Grown != nil) {
 		n--
 	}
-	if !(v.CSIVolume.Host != nil) {
+	if !(v.CSIVolume.CSIVolumeOrigin.Host != nil) {
 		n--
 	}
-	if !(v.CSIVolume.JobID != "") {
+	if !(v.CSIVolume.CSIVolumeOrigin.JobID != "") {
 		n--
 	}
-	if !(v.CSIVolume.LastError != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.LastError != nil) {
 		n--
 	}
-	if !(len(v.CSIVolume.MutableParameters) != 0) {
+	if !(len(v.CSIVolume.CSIVolumeSpec.MutableParameters) != 0) {
 		n--
 	}
-	if !(v.CSIVolume.NodeExpandBytes != 0) {
+	if !(v.CSIVolume.CSIVolumeStatus.NodeExpandBytes != 0) {
 		n--
 	}
-	if !(v.CSIVolume.OnNodeLoss != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.OnNodeLoss != "") {
 		n--
 	}
-	if !(v.CSIVolume.QuotaWeight != 0) {
+	if !(v.CSIVolume.CSIVolumeOrigin.QuotaWeight != 0) {
 		n--
 	}
-	if !(v.CSIVolume.Reclaim != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.Reclaim != "") {
 		n--
 	}
-	if !(v.CSIVolume.SealedSecrets != nil) {
+	if !(v.CSIVolume.CSIVolumeSpec.SealedSecrets != nil) {
 		n--
 	}
-	if !(v.CSIVolume.SecretsFrom != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.SecretsFrom != "") {
 		n--
 	}
 	if !(v.SecretsVariable != "") {
 		n--
 	}
-	if !(v.CSIVolume.Snapshot != "") {
+	if !(v.CSIVolume.CSIVolumeSpec.Snapshot != "") {
 		n--
 	}
-	if !(v.CSIVolume.Trim != nil) {
+	if !(v.CSIVolume.CSIVolumeSpec.Trim != nil) {
 		n--
 	}
-	if !(v.CSIVolume.TurnedReadOnly != nil) {
+	if !(v.CSIVolume.CSIVolumeStatus.TurnedReadOnly != nil) {
 		n--
 	}
-	if !(v.CSIVolume.Unanswered) {
+	if !(v.CSIVolume.CSIVolumeStatus.Unanswered) {
 		n--
 	}
 	if !(len(v.WaitingJobs) != 0) {
@@ -2977,54 +2911,57 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
-	if v.CSIVolume.AllocID != "" {
+	if v.CSIVolume.CSIVolumeOrigin.AllocID != "" {
 		b = append(b, "\xa7AllocID"...)
-		b = msgp.AppendString(b, v.CSIVolume.AllocID)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeOrigin.AllocID)
 	}
 	b = append(b, "\xabAllocations"...)
-	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations,
+		(*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if len(v.CSIVolume.AppliedParameters) != 0 {
+	if len(v.CSIVolume.CSIVolumeStatus.AppliedParameters) != 0 {
 		b = append(b, "\xb1AppliedParameters"...)
-		b = wire.AppendStringMap(b, v.CSIVolume.AppliedParameters)
+		b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeStatus.AppliedParameters)
 	}
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	b = append(b, "\xabAttachments"...)
-	if b, err = wire.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Attachments,
+		(*CSIAttachment).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Blocked != "" {
 		b = append(b, "\xa7Blocked"...)
 		b = msgp.AppendString(b, v.Blocked)
 	}
-	if v.CSIVolume.Call != nil {
+	if v.CSIVolume.CSIVolumeStatus.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Call); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.Call); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, int64(v.CSIVolume.Capacity))
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeOrigin.Capacity))
 	b = append(b, "\xa6Claims"...)
-	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims,
+		(*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.CSIVolume.Class != "" {
+	if v.CSIVolume.CSIVolumeSpec.Class != "" {
 		b = append(b, "\xa5Class"...)
-		b = msgp.AppendString(b, v.CSIVolume.Class)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.Class)
 	}
 	b = append(b, "\xa7CloneID"...)
-	b = msgp.AppendString(b, v.CSIVolume.CloneID)
-	if v.CSIVolume.CloneSource != nil {
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.CloneID)
+	if v.CSIVolume.CSIVolumeOrigin.CloneSource != nil {
 		b = append(b, "\xabCloneSource"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.CloneSource); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeOrigin.CloneSource); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa7Context"...)
-	b = wire.AppendStringMap(b, v.CSIVolume.Context)
+	b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeSpec.Context)
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xb3ControllersExpected"...)
@@ -3034,28 +2971,28 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.CSIVolume.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, int64(v.CSIVolume.CreateTime))
-	if v.CSIVolume.DeleteAfter != nil {
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeOrigin.CreateTime))
+	if v.CSIVolume.CSIVolumeSpec.DeleteAfter != nil {
 		b = append(b, "\xabDeleteAfter"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.DeleteAfter); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeSpec.DeleteAfter); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.DeleteAt != 0 {
+	if v.CSIVolume.CSIVolumeStatus.DeleteAt != 0 {
 		b = append(b, "\xa8DeleteAt"...)
-		b = msgp.AppendInt64(b, int64(v.CSIVolume.DeleteAt))
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeStatus.DeleteAt))
 	}
-	if v.CSIVolume.DeleteCalled {
+	if v.CSIVolume.CSIVolumeStatus.DeleteCalled {
 		b = append(b, "\xacDeleteCalled"...)
-		b = msgp.AppendBool(b, v.CSIVolume.DeleteCalled)
+		b = msgp.AppendBool(b, v.CSIVolume.CSIVolumeStatus.DeleteCalled)
 	}
-	if v.CSIVolume.DeleteCause != "" {
+	if v.CSIVolume.CSIVolumeStatus.DeleteCause != "" {
 		b = append(b, "\xabDeleteCause"...)
-		b = msgp.AppendString(b, v.CSIVolume.DeleteCause)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeStatus.DeleteCause)
 	}
-	if v.CSIVolume.Deletion != nil {
+	if v.CSIVolume.CSIVolumeStatus.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Deletion); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.Deletion); err != nil {
 			return b, err
 		}
 	}
@@ -3063,53 +3000,53 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xadExpandBlocked"...)
 		b = msgp.AppendString(b, v.ExpandBlocked)
 	}
-	if v.CSIVolume.ExpandPending {
+	if v.CSIVolume.CSIVolumeStatus.ExpandPending {
 		b = append(b, "\xadExpandPending"...)
-		b = msgp.AppendBool(b, v.CSIVolume.ExpandPending)
+		b = msgp.AppendBool(b, v.CSIVolume.CSIVolumeStatus.ExpandPending)
 	}
 	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.CSIVolume.ExternalID)
-	if v.CSIVolume.ExternalName != "" {
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.ExternalID)
+	if v.CSIVolume.CSIVolumeSpec.ExternalName != "" {
 		b = append(b, "\xacExternalName"...)
-		b = msgp.AppendString(b, v.CSIVolume.ExternalName)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.ExternalName)
 	}
-	if v.CSIVolume.Forced != nil {
+	if v.CSIVolume.CSIVolumeStatus.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Forced); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.Forced); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.FormerCapacityMin != 0 {
+	if v.CSIVolume.CSIVolumeStatus.FormerCapacityMin != 0 {
 		b = append(b, "\xb1FormerCapacityMin"...)
-		b = msgp.AppendInt64(b, int64(v.CSIVolume.FormerCapacityMin))
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeStatus.FormerCapacityMin))
 	}
-	if v.CSIVolume.Grow != nil {
+	if v.CSIVolume.CSIVolumeSpec.Grow != nil {
 		b = append(b, "\xa4Grow"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Grow); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeSpec.Grow); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.Grown != nil {
+	if v.CSIVolume.CSIVolumeStatus.Grown != nil {
 		b = append(b, "\xa5Grown"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Grown); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.Grown); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.Host != nil {
+	if v.CSIVolume.CSIVolumeOrigin.Host != nil {
 		b = append(b, "\xa4Host"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Host); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeOrigin.Host); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ID)
-	if v.CSIVolume.JobID != "" {
+	if v.CSIVolume.CSIVolumeOrigin.JobID != "" {
 		b = append(b, "\xa5JobID"...)
-		b = msgp.AppendString(b, v.CSIVolume.JobID)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeOrigin.JobID)
 	}
-	if v.CSIVolume.LastError != nil {
+	if v.CSIVolume.CSIVolumeStatus.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.LastError); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.LastError); err != nil {
 			return b, err
 		}
 	}
@@ -3120,106 +3057,109 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaModifyTime"...)
 	b = msgp.AppendInt64(b, int64(v.CSIVolume.ModifyTime))
 	b = append(b, "\xacMountOptions"...)
-	if b, err = v.CSIVolume.MountOptions.AppendMsgpack(b); err != nil {
+	if b, err = v.CSIVolume.CSIVolumeSpec.MountOptions.AppendMsgpack(b); err != nil {
 		return b, err
 	}
-	if len(v.CSIVolume.MutableParameters) != 0 {
+	if len(v.CSIVolume.CSIVolumeSpec.MutableParameters) != 0 {
 		b = append(b, "\xb1MutableParameters"...)
-		b = wire.AppendStringMap(b, v.CSIVolume.MutableParameters)
+		b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeSpec.MutableParameters)
 	}
 	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.CSIVolume.Name)
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.Name)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.CSIVolume.Namespace)
-	if v.CSIVolume.NodeExpandBytes != 0 {
+	if v.CSIVolume.CSIVolumeStatus.NodeExpandBytes != 0 {
 		b = append(b, "\xafNodeExpandBytes"...)
-		b = msgp.AppendInt64(b, int64(v.CSIVolume.NodeExpandBytes))
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeStatus.NodeExpandBytes))
 	}
 	b = append(b, "\xadNodesExpected"...)
 	b = msgp.AppendInt64(b, int64(v.NodesExpected))
 	b = append(b, "\xacNodesHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.NodesHealthy))
-	if v.CSIVolume.OnNodeLoss != "" {
+	if v.CSIVolume.CSIVolumeSpec.OnNodeLoss != "" {
 		b = append(b, "\xaaOnNodeLoss"...)
-		b = msgp.AppendString(b, v.CSIVolume.OnNodeLoss)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.OnNodeLoss)
 	}
 	b = append(b, "\xaaParameters"...)
-	b = wire.AppendStringMap(b, v.CSIVolume.Parameters)
+	b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeSpec.Parameters)
 	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.CSIVolume.PluginID)
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.PluginID)
 	b = append(b, "\xa8Provider"...)
 	b = msgp.AppendString(b, v.Provider)
 	b = append(b, "\xafProviderVersion"...)
 	b = msgp.AppendString(b, v.ProviderVersion)
-	if v.CSIVolume.QuotaWeight != 0 {
+	if v.CSIVolume.CSIVolumeOrigin.QuotaWeight != 0 {
 		b = append(b, "\xabQuotaWeight"...)
-		b = msgp.AppendInt64(b, int64(v.CSIVolume.QuotaWeight))
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeOrigin.QuotaWeight))
 	}
 	b = append(b, "\xaaReadAllocs"...)
-	if b, err = wire.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.ReadAllocs,
+		(*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.CSIVolume.Reclaim != "" {
+	if v.CSIVolume.CSIVolumeSpec.Reclaim != "" {
 		b = append(b, "\xa7Reclaim"...)
-		b = msgp.AppendString(b, v.CSIVolume.Reclaim)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.Reclaim)
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
-	if b, err = wire.AppendPointers(b, v.CSIVolume.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolume.CSIVolumeSpec.RequestedCapabilities,
+		(*CSIVolumeCapability).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
-	b = msgp.AppendInt64(b, int64(v.CSIVolume.RequestedCapacityMax))
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeSpec.RequestedCapacityMax))
 	b = append(b, "\xb4RequestedCapacityMin"...)
-	b = msgp.AppendInt64(b, int64(v.CSIVolume.RequestedCapacityMin))
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.CSIVolumeSpec.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = wire.AppendOther(b, &v.CSIVolume.RequestedTopologies); err != nil {
+	if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeSpec.RequestedTopologies); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabSchedulable"...)
 	b = msgp.AppendBool(b, v.Schedulable)
-	if v.CSIVolume.SealedSecrets != nil {
+	if v.CSIVolume.CSIVolumeSpec.SealedSecrets != nil {
 		b = append(b, "\xadSealedSecrets"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.SealedSecrets); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeSpec.SealedSecrets); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa7Secrets"...)
-	b = wire.AppendStringMap(b, v.CSIVolume.Secrets)
-	if v.CSIVolume.SecretsFrom != "" {
+	b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeSpec.Secrets)
+	if v.CSIVolume.CSIVolumeSpec.SecretsFrom != "" {
 		b = append(b, "\xabSecretsFrom"...)
-		b = msgp.AppendString(b, v.CSIVolume.SecretsFrom)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.SecretsFrom)
 	}
 	if v.SecretsVariable != "" {
 		b = append(b, "\xafSecretsVariable"...)
 		b = msgp.AppendString(b, v.SecretsVariable)
 	}
-	if v.CSIVolume.Snapshot != "" {
+	if v.CSIVolume.CSIVolumeSpec.Snapshot != "" {
 		b = append(b, "\xa8Snapshot"...)
-		b = msgp.AppendString(b, v.CSIVolume.Snapshot)
+		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.Snapshot)
 	}
 	b = append(b, "\xaaSnapshotID"...)
-	b = msgp.AppendString(b, v.CSIVolume.SnapshotID)
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeSpec.SnapshotID)
 	b = append(b, "\xa5State"...)
-	b = msgp.AppendString(b, v.CSIVolume.State)
+	b = msgp.AppendString(b, v.CSIVolume.CSIVolumeOrigin.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = wire.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolume.CSIVolumeOrigin.Topologies,
+		(*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.CSIVolume.Trim != nil {
+	if v.CSIVolume.CSIVolumeSpec.Trim != nil {
 		b = append(b, "\xa4Trim"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.Trim); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeSpec.Trim); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.TurnedReadOnly != nil {
+	if v.CSIVolume.CSIVolumeStatus.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = wire.AppendOther(b, &v.CSIVolume.TurnedReadOnly); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CSIVolumeStatus.TurnedReadOnly); err != nil {
 			return b, err
 		}
 	}
-	if v.CSIVolume.Unanswered {
+	if v.CSIVolume.CSIVolumeStatus.Unanswered {
 		b = append(b, "\xaaUnanswered"...)
-		b = msgp.AppendBool(b, v.CSIVolume.Unanswered)
+		b = msgp.AppendBool(b, v.CSIVolume.CSIVolumeStatus.Unanswered)
 	}
 	if len(v.WaitingJobs) != 0 {
 		b = append(b, "\xabWaitingJobs"...)
@@ -3230,7 +3170,8 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = wire.AppendStrings(b, v.Warnings)
 	}
 	b = append(b, "\xabWriteAllocs"...)
-	if b, err = wire.AppendMap(b, v.WriteAllocs, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.WriteAllocs,
+		(*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -3622,7 +3563,8 @@ func (v *CSIVolumeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = wire.AppendPointers(b, v.Volumes, (*CSIVolumeListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Volumes,
+		(*CSIVolumeListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -3718,7 +3660,8 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = wire.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Topologies,
+		(*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa7Waiting"...)
@@ -3790,6 +3733,101 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 	return b, true, err
 }
 
+func (v *CSIVolumeOrigin) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeOrigin) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(9)
+	if !(v.AllocID != "") {
+		n--
+	}
+	if !(v.CloneSource != nil) {
+		n--
+	}
+	if !(v.Host != nil) {
+		n--
+	}
+	if !(v.JobID != "") {
+		n--
+	}
+	if !(v.QuotaWeight != 0) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.AllocID != "" {
+		b = append(b, "\xa7AllocID"...)
+		b = msgp.AppendString(b, v.AllocID)
+	}
+	b = append(b, "\xa8Capacity"...)
+	b = msgp.AppendInt64(b, int64(v.Capacity))
+	if v.CloneSource != nil {
+		b = append(b, "\xabCloneSource"...)
+		if b, err = wire.AppendOther(b, &v.CloneSource); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xaaCreateTime"...)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	if v.Host != nil {
+		b = append(b, "\xa4Host"...)
+		if b, err = wire.AppendOther(b, &v.Host); err != nil {
+			return b, err
+		}
+	}
+	if v.JobID != "" {
+		b = append(b, "\xa5JobID"...)
+		b = msgp.AppendString(b, v.JobID)
+	}
+	if v.QuotaWeight != 0 {
+		b = append(b, "\xabQuotaWeight"...)
+		b = msgp.AppendInt64(b, int64(v.QuotaWeight))
+	}
+	b = append(b, "\xa5State"...)
+	b = msgp.AppendString(b, v.State)
+	b = append(b, "\xaaTopologies"...)
+	if b, err = wire.AppendPointers(b, v.Topologies,
+		(*CSITopology).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *CSIVolumeOrigin) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeOrigin{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeOrigin) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "QuotaWeight":
+		b, err = wire.ReadInt(b, &v.QuotaWeight)
+	case "JobID":
+		b, err = wire.ReadString(b, &v.JobID)
+	case "AllocID":
+		b, err = wire.ReadString(b, &v.AllocID)
+	case "Host":
+		b, err = wire.ReadOther(b, &v.Host)
+	case "State":
+		b, err = wire.ReadString(b, &v.State)
+	case "Topologies":
+		b, err = wire.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
+	case "Capacity":
+		b, err = wire.ReadInt(b, &v.Capacity)
+	case "CloneSource":
+		b, err = wire.ReadOther(b, &v.CloneSource)
+	case "CreateTime":
+		b, err = wire.ReadInt(b, &v.CreateTime)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIVolumeRegisterRequest) MsgpackSelf() any { return v }
 
 func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -3845,7 +3883,8 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = wire.AppendPointers(b, v.Volumes, (*CSIVolume).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Volumes,
+		(*CSIVolume).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -3865,6 +3904,364 @@ func (v *CSIVolumeRegisterRequest) readField(name, b []byte) (_ []byte, known bo
 		b, err = wire.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeSpec) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeSpec) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(24)
+	if !(v.Class != "") {
+		n--
+	}
+	if !(v.DeleteAfter != nil) {
+		n--
+	}
+	if !(v.ExternalName != "") {
+		n--
+	}
+	if !(v.Grow != nil) {
+		n--
+	}
+	if !(len(v.MutableParameters) != 0) {
+		n--
+	}
+	if !(v.OnNodeLoss != "") {
+		n--
+	}
+	if !(v.Reclaim != "") {
+		n--
+	}
+	if !(v.SealedSecrets != nil) {
+		n--
+	}
+	if !(v.SecretsFrom != "") {
+		n--
+	}
+	if !(v.Snapshot != "") {
+		n--
+	}
+	if !(v.Trim != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.Class != "" {
+		b = append(b, "\xa5Class"...)
+		b = msgp.AppendString(b, v.Class)
+	}
+	b = append(b, "\xa7CloneID"...)
+	b = msgp.AppendString(b, v.CloneID)
+	b = append(b, "\xa7Context"...)
+	b = wire.AppendStringMap(b, v.Context)
+	if v.DeleteAfter != nil {
+		b = append(b, "\xabDeleteAfter"...)
+		if b, err = wire.AppendOther(b, &v.DeleteAfter); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xaaExternalID"...)
+	b = msgp.AppendString(b, v.ExternalID)
+	if v.ExternalName != "" {
+		b = append(b, "\xacExternalName"...)
+		b = msgp.AppendString(b, v.ExternalName)
+	}
+	if v.Grow != nil {
+		b = append(b, "\xa4Grow"...)
+		if b, err = wire.AppendOther(b, &v.Grow); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xacMountOptions"...)
+	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	if len(v.MutableParameters) != 0 {
+		b = append(b, "\xb1MutableParameters"...)
+		b = wire.AppendStringMap(b, v.MutableParameters)
+	}
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	if v.OnNodeLoss != "" {
+		b = append(b, "\xaaOnNodeLoss"...)
+		b = msgp.AppendString(b, v.OnNodeLoss)
+	}
+	b = append(b, "\xaaParameters"...)
+	b = wire.AppendStringMap(b, v.Parameters)
+	b = append(b, "\xa8PluginID"...)
+	b = msgp.AppendString(b, v.PluginID)
+	if v.Reclaim != "" {
+		b = append(b, "\xa7Reclaim"...)
+		b = msgp.AppendString(b, v.Reclaim)
+	}
+	b = append(b, "\xb5RequestedCapabilities"...)
+	if b, err = wire.AppendPointers(b, v.RequestedCapabilities,
+		(*CSIVolumeCapability).AppendMsgpack); err != nil {
+		return b, err
+	}
+	b = append(b, "\xb4RequestedCapacityMax"...)
+	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMax))
+	b = append(b, "\xb4RequestedCapacityMin"...)
+	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMin))
+	b = append(b, "\xb3RequestedTopologies"...)
+	if b, err = wire.AppendOther(b, &v.RequestedTopologies); err != nil {
+		return b, err
+	}
+	if v.SealedSecrets != nil {
+		b = append(b, "\xadSealedSecrets"...)
+		if b, err = wire.AppendOther(b, &v.SealedSecrets); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa7Secrets"...)
+	b = wire.AppendStringMap(b, v.Secrets)
+	if v.SecretsFrom != "" {
+		b = append(b, "\xabSecretsFrom"...)
+		b = msgp.AppendString(b, v.SecretsFrom)
+	}
+	if v.Snapshot != "" {
+		b = append(b, "\xa8Snapshot"...)
+		b = msgp.AppendString(b, v.Snapshot)
+	}
+	b = append(b, "\xaaSnapshotID"...)
+	b = msgp.AppendString(b, v.SnapshotID)
+	if v.Trim != nil {
+		b = append(b, "\xa4Trim"...)
+		if b, err = wire.AppendOther(b, &v.Trim); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func (v *CSIVolumeSpec) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeSpec{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeSpec) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Name":
+		b, err = wire.ReadString(b, &v.Name)
+	case "ExternalName":
+		b, err = wire.ReadString(b, &v.ExternalName)
+	case "ExternalID":
+		b, err = wire.ReadString(b, &v.ExternalID)
+	case "PluginID":
+		b, err = wire.ReadString(b, &v.PluginID)
+	case "Class":
+		b, err = wire.ReadString(b, &v.Class)
+	case "RequestedTopologies":
+		b, err = wire.ReadOther(b, &v.RequestedTopologies)
+	case "MountOptions":
+		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+	case "Secrets":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
+	case "SealedSecrets":
+		b, err = wire.ReadOther(b, &v.SealedSecrets)
+	case "SecretsFrom":
+		b, err = wire.ReadString(b, &v.SecretsFrom)
+	case "Parameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
+	case "MutableParameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.MutableParameters))
+	case "Context":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Context))
+	case "RequestedCapacityMin":
+		b, err = wire.ReadInt(b, &v.RequestedCapacityMin)
+	case "RequestedCapacityMax":
+		b, err = wire.ReadInt(b, &v.RequestedCapacityMax)
+	case "RequestedCapabilities":
+		b, err = wire.ReadPointers(b, &v.RequestedCapabilities, (*CSIVolumeCapability).DecodeMsgpack)
+	case "CloneID":
+		b, err = wire.ReadString(b, &v.CloneID)
+	case "SnapshotID":
+		b, err = wire.ReadString(b, &v.SnapshotID)
+	case "Snapshot":
+		b, err = wire.ReadString(b, &v.Snapshot)
+	case "OnNodeLoss":
+		b, err = wire.ReadString(b, &v.OnNodeLoss)
+	case "Reclaim":
+		b, err = wire.ReadString(b, &v.Reclaim)
+	case "DeleteAfter":
+		b, err = wire.ReadOther(b, &v.DeleteAfter)
+	case "Grow":
+		b, err = wire.ReadOther(b, &v.Grow)
+	case "Trim":
+		b, err = wire.ReadOther(b, &v.Trim)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeStatus) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeStatus) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(14)
+	if !(len(v.AppliedParameters) != 0) {
+		n--
+	}
+	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.DeleteAt != 0) {
+		n--
+	}
+	if !(v.DeleteCalled) {
+		n--
+	}
+	if !(v.DeleteCause != "") {
+		n--
+	}
+	if !(v.Deletion != nil) {
+		n--
+	}
+	if !(v.ExpandPending) {
+		n--
+	}
+	if !(v.Forced != nil) {
+		n--
+	}
+	if !(v.FormerCapacityMin != 0) {
+		n--
+	}
+	if !(v.Grown != nil) {
+		n--
+	}
+	if !(v.LastError != nil) {
+		n--
+	}
+	if !(v.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(v.TurnedReadOnly != nil) {
+		n--
+	}
+	if !(v.Unanswered) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if len(v.AppliedParameters) != 0 {
+		b = append(b, "\xb1AppliedParameters"...)
+		b = wire.AppendStringMap(b, v.AppliedParameters)
+	}
+	if v.Call != nil {
+		b = append(b, "\xa4Call"...)
+		if b, err = wire.AppendOther(b, &v.Call); err != nil {
+			return b, err
+		}
+	}
+	if v.DeleteAt != 0 {
+		b = append(b, "\xa8DeleteAt"...)
+		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+	}
+	if v.DeleteCalled {
+		b = append(b, "\xacDeleteCalled"...)
+		b = msgp.AppendBool(b, v.DeleteCalled)
+	}
+	if v.DeleteCause != "" {
+		b = append(b, "\xabDeleteCause"...)
+		b = msgp.AppendString(b, v.DeleteCause)
+	}
+	if v.Deletion != nil {
+		b = append(b, "\xa8Deletion"...)
+		if b, err = wire.AppendOther(b, &v.Deletion); err != nil {
+			return b, err
+		}
+	}
+	if v.ExpandPending {
+		b = append(b, "\xadExpandPending"...)
+		b = msgp.AppendBool(b, v.ExpandPending)
+	}
+	if v.Forced != nil {
+		b = append(b, "\xa6Forced"...)
+		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
+			return b, err
+		}
+	}
+	if v.FormerCapacityMin != 0 {
+		b = append(b, "\xb1FormerCapacityMin"...)
+		b = msgp.AppendInt64(b, int64(v.FormerCapacityMin))
+	}
+	if v.Grown != nil {
+		b = append(b, "\xa5Grown"...)
+		if b, err = wire.AppendOther(b, &v.Grown); err != nil {
+			return b, err
+		}
+	}
+	if v.LastError != nil {
+		b = append(b, "\xa9LastError"...)
+		if b, err = wire.AppendOther(b, &v.LastError); err != nil {
+			return b, err
+		}
+	}
+	if v.NodeExpandBytes != 0 {
+		b = append(b, "\xafNodeExpandBytes"...)
+		b = msgp.AppendInt64(b, int64(v.NodeExpandBytes))
+	}
+	if v.TurnedReadOnly != nil {
+		b = append(b, "\xaeTurnedReadOnly"...)
+		if b, err = wire.AppendOther(b, &v.TurnedReadOnly); err != nil {
+			return b, err
+		}
+	}
+	if v.Unanswered {
+		b = append(b, "\xaaUnanswered"...)
+		b = msgp.AppendBool(b, v.Unanswered)
+	}
+	return b, nil
+}
+
+func (v *CSIVolumeStatus) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeStatus{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeStatus) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "LastError":
+		b, err = wire.ReadOther(b, &v.LastError)
+	case "ExpandPending":
+		b, err = wire.ReadBool(b, &v.ExpandPending)
+	case "NodeExpandBytes":
+		b, err = wire.ReadInt(b, &v.NodeExpandBytes)
+	case "FormerCapacityMin":
+		b, err = wire.ReadInt(b, &v.FormerCapacityMin)
+	case "AppliedParameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.AppliedParameters))
+	case "DeleteAt":
+		b, err = wire.ReadInt(b, &v.DeleteAt)
+	case "DeleteCause":
+		b, err = wire.ReadString(b, &v.DeleteCause)
+	case "Grown":
+		b, err = wire.ReadOther(b, &v.Grown)
+	case "Call":
+		b, err = wire.ReadOther(b, &v.Call)
+	case "Unanswered":
+		b, err = wire.ReadBool(b, &v.Unanswered)
+	case "DeleteCalled":
+		b, err = wire.ReadBool(b, &v.DeleteCalled)
+	case "Forced":
+		b, err = wire.ReadOther(b, &v.Forced)
+	case "TurnedReadOnly":
+		b, err = wire.ReadOther(b, &v.TurnedReadOnly)
+	case "Deletion":
+		b, err = wire.ReadOther(b, &v.Deletion)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }
@@ -3913,7 +4310,8 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
-	if b, err = wire.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
+	if b, err = wire.AppendSlice(b, v.Claims,
+		(*CSIClaimKey).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Created != 0 {
@@ -3954,7 +4352,8 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendString(b, v.SecretID)
 	if len(v.TurnedReadOnly) != 0 {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = wire.AppendSlice(b, v.TurnedReadOnly, (*CSIClaimKey).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.TurnedReadOnly,
+			(*CSIClaimKey).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -4141,7 +4540,8 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb1StatusDescription"...)
 	b = msgp.AppendString(b, v.StatusDescription)
 	b = append(b, "\xaaTaskGroups"...)
-	if b, err = wire.AppendMap(b, v.TaskGroups, (*DeploymentState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskGroups,
+		(*DeploymentState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -4408,7 +4808,8 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	b = append(b, "\xa5Evals"...)
-	if b, err = wire.AppendPointers(b, v.Evals, (*Evaluation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Evals,
+		(*Evaluation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -4498,7 +4899,8 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.DeploymentID)
 	}
 	b = append(b, "\xaeFailedTGAllocs"...)
-	if b, err = wire.AppendMap(b, v.FailedTGAllocs, (*AllocMetric).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.FailedTGAllocs,
+		(*AllocMetric).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa2ID"...)
@@ -4782,7 +5184,8 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendBool(b, v.AllAtOnce)
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints,
+		(*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabCreateIndex"...)
@@ -4864,7 +5267,8 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaSubmitTime"...)
 	b = msgp.AppendInt64(b, int64(v.SubmitTime))
 	b = append(b, "\xaaTaskGroups"...)
-	if b, err = wire.AppendPointers(b, v.TaskGroups, (*TaskGroup).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.TaskGroups,
+		(*TaskGroup).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa4Type"...)
@@ -5273,7 +5677,8 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xa7Drivers"...)
-	if b, err = wire.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Drivers,
+		(*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Epoch != 0 {
@@ -5281,14 +5686,16 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendUint64(b, uint64(v.Epoch))
 	}
 	b = append(b, "\xa6Events"...)
-	if b, err = wire.AppendPointers(b, v.Events, (*NodeEvent).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Events,
+		(*NodeEvent).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa8HTTPAddr"...)
 	b = msgp.AppendString(b, v.HTTPAddr)
 	if len(v.HostVolumes) != 0 {
 		b = append(b, "\xabHostVolumes"...)
-		if b, err = wire.AppendMap(b, v.HostVolumes, (*HostVolume).AppendMsgpack); err != nil {
+		if b, err = wire.AppendMap(b, v.HostVolumes,
+			(*HostVolume).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -5932,7 +6339,8 @@ func (v *NodeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
 	}
 	b = append(b, "\xa5Nodes"...)
-	if b, err = wire.AppendPointers(b, v.Nodes, (*NodeListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Nodes,
+		(*NodeListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -5992,7 +6400,8 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa5Drain"...)
 	b = msgp.AppendBool(b, v.Drain)
 	b = append(b, "\xa7Drivers"...)
-	if b, err = wire.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Drivers,
+		(*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa2ID"...)
@@ -6171,7 +6580,8 @@ func (v *NodeNetworkResource) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(4)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9Addresses"...)
-	if b, err = wire.AppendPointers(b, v.Addresses, (*NodeNetworkAddress).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Addresses,
+		(*NodeNetworkAddress).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Device"...)
@@ -6261,7 +6671,8 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa3CSI"...)
-	if b, err = wire.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSI,
+		(*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.ClusterID != "" {
@@ -6592,7 +7003,8 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.NodeNetworks) != 0 {
 		b = append(b, "\xacNodeNetworks"...)
-		if b, err = wire.AppendPointers(b, v.NodeNetworks, (*NodeNetworkResource).AppendMsgpack); err != nil {
+		if b, err = wire.AppendPointers(b, v.NodeNetworks,
+			(*NodeNetworkResource).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -6847,7 +7259,8 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendBool(b, v.Unsure)
 	}
 	b = append(b, "\xa7Upserts"...)
-	if b, err = wire.AppendPointers(b, v.Upserts, (*CSIPluginInstance).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Upserts,
+		(*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -7033,7 +7446,8 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	b = append(b, "\xa9Followups"...)
-	if b, err = wire.AppendPointers(b, v.Followups, (*Evaluation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Followups,
+		(*Evaluation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -7057,7 +7471,8 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xa5Place"...)
-	if b, err = wire.AppendPointers(b, v.Place, (*Allocation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Place,
+		(*Allocation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Region != "" {
@@ -7065,11 +7480,13 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa4Stop"...)
-	if b, err = wire.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Stop,
+		(*PlanStop).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Update"...)
-	if b, err = wire.AppendPointers(b, v.Update, (*PlanUpdate).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Update,
+		(*PlanUpdate).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -7774,7 +8191,8 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints,
+		(*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Consul != nil {
@@ -7860,7 +8278,8 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xacVolumeMounts"...)
-	if b, err = wire.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.VolumeMounts,
+		(*VolumeMount).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -8045,7 +8464,8 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints,
+		(*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Consul != nil {
@@ -8121,7 +8541,8 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xa5Tasks"...)
-	if b, err = wire.AppendPointers(b, v.Tasks, (*Task).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Tasks,
+		(*Task).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Update != nil {
@@ -8131,7 +8552,8 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = wire.AppendMap(b, v.Volumes, (*VolumeRequest).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Volumes,
+		(*VolumeRequest).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -8202,7 +8624,8 @@ func (v *TaskState) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(7)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Events"...)
-	if b, err = wire.AppendPointers(b, v.Events, (*TaskEvent).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Events,
+		(*TaskEvent).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Failed"...)

@@ -174,31 +174,27 @@ type CSICloneSource struct {
 
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
 type CSIVolume struct {
-	ID string
+	ID        string
+	Namespace string
+	CSIVolumeSpec
+	CSIVolumeOrigin
+	CSIVolumeStatus
+	ModifyTime int64 // UnixNano of the last change
+	Indexes
+}
+
+// CSIVolumeSpec is the part of a volume that a file describes. A change that leaves a field out keeps it.
+type CSIVolumeSpec struct {
 	// Name is a label. Without one it is the name at the plugin.
 	Name string
 	// ExternalName is the name in CreateVolume: see NameAtPlugin.
 	ExternalName string `json:",omitempty" codec:",omitempty"`
 
 	ExternalID string // the plugin's volume_id, "" until created
-	Namespace  string
 	PluginID   string
 	// Class is the volume class of which it has its values, "" for none: see structs/storage.
-	Class       string `json:",omitempty" codec:",omitempty"`
-	QuotaWeight int    `json:",omitempty" codec:",omitempty"` // of its class, 0 for 1
-	JobID       string `json:",omitempty" codec:",omitempty"` // of the job that asked for it, or ""
-	AllocID     string `json:",omitempty" codec:",omitempty"` // with which it ends, "" for none
-	// Host is set for a dynamic host volume, whose ID is HostVolumeID.
-	Host      *CSIHost `json:",omitempty" codec:",omitempty"`
-	State     string
-	LastError *OperationError `json:",omitempty"`
-	// the requested capacity is above Capacity and still to be requested from the plugin
-	ExpandPending bool `json:",omitempty"`
-	// NodeExpandBytes is the size to which nodes still have to expand the volume, 0 for none: the next node
-	// that stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume).
-	NodeExpandBytes     int64 `json:",omitempty"`
+	Class               string `json:",omitempty" codec:",omitempty"`
 	RequestedTopologies *CSITopologyRequest
-	Topologies          []*CSITopology // where it is reachable from; none: from everywhere
 	MountOptions        *CSIMountOptions
 	Secrets             Secrets `codec:"Secrets"`
 	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
@@ -209,37 +205,59 @@ type CSIVolume struct {
 	SecretsFrom string            `json:",omitempty" codec:",omitempty"`
 	Parameters  map[string]string // opaque, for CreateVolume
 	// MutableParameters are the wanted ones, and AppliedParameters the plugin's: see package storage.
-	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty"`
-	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty"`
-	Context              map[string]string // opaque volume_context: passed back byte for byte
-	Capacity             int64             // bytes; 0: the plugin reported none
-	RequestedCapacityMin int64
-	// FormerCapacityMin is the RequestedCapacityMin that was met last, to which a rejection of the pending
-	// expansion restores it.
-	FormerCapacityMin     int64 `json:"-" codec:"FormerCapacityMin,omitempty"`
+	MutableParameters     map[string]string `json:",omitempty" codec:",omitempty"`
+	Context               map[string]string // opaque volume_context: passed back byte for byte
+	RequestedCapacityMin  int64
 	RequestedCapacityMax  int64
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
 	Snapshot              string `json:",omitempty" codec:",omitempty"` // the name of that one
-	// CloneSource is the volume that CloneID named when the creation was recorded, which the plugin copies.
-	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty"`
 	// Reclaim is storage.ReclaimRetain or ReclaimDelete, "" for retain. DeleteAfter is of delete.
 	Reclaim     string         `json:",omitempty" codec:",omitempty"`
 	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty"`
+	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.
+	Grow *CSIGrow `json:",omitempty" codec:",omitempty"`
+	// Trim is the time between two trims of its file system; nil and 0 for none.
+	Trim *time.Duration `json:",omitempty" codec:",omitempty"`
+}
+
+// CSIVolumeOrigin is the part of a volume that its creation or registration sets. A change keeps it. Only
+// outcomes of calls and the growth of a volume change State, Topologies and Capacity later.
+type CSIVolumeOrigin struct {
+	QuotaWeight int    `json:",omitempty" codec:",omitempty"` // of its class, 0 for 1
+	JobID       string `json:",omitempty" codec:",omitempty"` // of the job that asked for it, or ""
+	AllocID     string `json:",omitempty" codec:",omitempty"` // with which it ends, "" for none
+	// Host is set for a dynamic host volume, whose ID is HostVolumeID.
+	Host       *CSIHost `json:",omitempty" codec:",omitempty"`
+	State      string
+	Topologies []*CSITopology // where it is reachable from; none: from everywhere
+	Capacity   int64          // bytes; 0: the plugin reported none
+	// CloneSource is the volume that CloneID named when the creation was recorded, which the plugin copies.
+	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty"`
+	CreateTime  int64
+}
+
+// CSIVolumeStatus is the part of a volume that operations and their outcomes set. A new volume has none, and
+// a change keeps it.
+type CSIVolumeStatus struct {
+	LastError *OperationError `json:",omitempty"`
+	// the requested capacity is above Capacity and still to be requested from the plugin
+	ExpandPending bool `json:",omitempty"`
+	// NodeExpandBytes is the size to which nodes still have to expand the volume, 0 for none: the next node
+	// that stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume).
+	NodeExpandBytes int64 `json:",omitempty"`
+	// FormerCapacityMin is the RequestedCapacityMin that was met last, to which a rejection of the pending
+	// expansion restores it.
+	FormerCapacityMin int64             `json:"-" codec:"FormerCapacityMin,omitempty"`
+	AppliedParameters map[string]string `json:",omitempty" codec:",omitempty"` // see MutableParameters
 	// DeleteAt is the time (UnixNano) from which the servers delete a ready volume that has no users, 0 for
 	// never. DeleteCause is the event that has set it: see package storage.
-	DeleteAt    int64  `json:",omitempty" codec:",omitempty"`
-	DeleteCause string `json:",omitempty" codec:",omitempty"`
-	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.
-	Grow  *CSIGrow   `json:",omitempty" codec:",omitempty"`
-	Grown *CSIGrowth `json:",omitempty" codec:",omitempty"`
-	// Trim is the time between two trims of its file system; nil and 0 for none.
-	Trim       *time.Duration `json:",omitempty" codec:",omitempty"`
-	CreateTime int64
-	ModifyTime int64
+	DeleteAt    int64      `json:",omitempty" codec:",omitempty"`
+	DeleteCause string     `json:",omitempty" codec:",omitempty"`
+	Grown       *CSIGrowth `json:",omitempty" codec:",omitempty"`
 	// a call for the volume itself of unknown outcome
 	Call *CSICall `json:",omitempty"`
 	// Unanswered reports that a creation was called again without a final answer to the call before.
@@ -250,7 +268,6 @@ type CSIVolume struct {
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system turned read-only
 	// Deletion has the values to restore when the deletion is cancelled; nil for none.
 	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
-	Indexes
 }
 
 // Copy returns a copy with its own secrets and its own list of capabilities. All else to which v refers is
@@ -533,28 +550,9 @@ func (v *CSIVolume) Canonicalize() {
 
 // DropServerFields empties the fields that the servers alone fill in.
 func (v *CSIVolume) DropServerFields() {
-	v.State = ""
-	v.LastError = nil
-	v.ExpandPending = false
-	v.NodeExpandBytes = 0
-	v.FormerCapacityMin = 0
-	v.QuotaWeight = 0
-	v.JobID = ""
-	v.AllocID = ""
-	v.Host = nil
-	v.Call = nil
-	v.Unanswered = false
-	v.DeleteCalled = false
-	v.Forced = nil
-	v.TurnedReadOnly = nil
-	v.Deletion = nil
+	v.CSIVolumeOrigin = CSIVolumeOrigin{Topologies: v.Topologies, Capacity: v.Capacity}
+	v.CSIVolumeStatus = CSIVolumeStatus{}
 	v.SealedSecrets = nil
-	v.CloneSource = nil
-	v.DeleteAt = 0
-	v.DeleteCause = ""
-	v.Grown = nil
-	v.AppliedParameters = nil
-	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0
 }

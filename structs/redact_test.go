@@ -18,10 +18,9 @@ func TestVolumeDetailRedacted_HasNoSecret(t *testing.T) {
 	}
 	detail := &CSIVolumeDetail{
 		CSIVolume: CSIVolume{
-			ID:           "v",
-			Secrets:      secrets,
-			Deletion:     &CSIDeletion{Secrets: secrets},
-			MountOptions: options,
+			ID:              "v",
+			CSIVolumeSpec:   CSIVolumeSpec{Secrets: secrets, MountOptions: options},
+			CSIVolumeStatus: CSIVolumeStatus{Deletion: &CSIDeletion{Secrets: secrets}},
 		},
 		Attachments: []*CSIAttachment{attachment},
 	}

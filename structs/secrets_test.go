@@ -10,7 +10,7 @@ import (
 )
 
 func TestSecrets_NeverShow(t *testing.T) {
-	v := &CSIVolume{ID: "db", Secrets: Secrets{"password": "hunter2"}}
+	v := &CSIVolume{ID: "db", CSIVolumeSpec: CSIVolumeSpec{Secrets: Secrets{"password": "hunter2"}}}
 	asJSON, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestSecrets_NeverShow(t *testing.T) {
 }
 
 func TestSecrets_TravelBetweenServersAndNodes(t *testing.T) {
-	b, err := codec.Encode(&CSIVolume{Secrets: Secrets{"password": "hunter2"}})
+	b, err := codec.Encode(&CSIVolume{CSIVolumeSpec: CSIVolumeSpec{Secrets: Secrets{"password": "hunter2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

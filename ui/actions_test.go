@@ -207,7 +207,10 @@ func TestActions_FollowTheState(t *testing.T) {
 		{volumeActions(detaching, nodeFacts{}),
 			"Detach from node n1, Detach by force from node n1, Retry, Delete with its data"},
 		{volumeActions(&structs.CSIVolumeDetail{
-			CSIVolume:   structs.CSIVolume{State: structs.VolumeReady, DeleteAt: 1},
+			CSIVolume: structs.CSIVolume{
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+				CSIVolumeStatus: structs.CSIVolumeStatus{DeleteAt: 1},
+			},
 			Claims:      []*structs.CSIClaim{{NodeID: "n1"}, {NodeID: "n1"}},
 			Attachments: []*structs.CSIAttachment{{NodeID: "n1"}, {NodeID: "n2"}},
 		}, nodeFacts{
@@ -334,8 +337,11 @@ func TestActions_FenceWithADeviceAlone(t *testing.T) {
 		n := &structs.NodeDetail{Node: structs.Node{ID: "n1", Name: "alpha", Status: structs.NodeDown}}
 		apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{Node: n})
 		apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
-			CSIVolume: structs.CSIVolume{ID: "data", Namespace: "team", State: structs.VolumeReady},
-			Claims:    []*structs.CSIClaim{{NodeID: "n1", State: structs.ClaimGranted}},
+			CSIVolume: structs.CSIVolume{
+				ID: "data", Namespace: "team",
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+			},
+			Claims: []*structs.CSIClaim{{NodeID: "n1", State: structs.ClaimGranted}},
 		}})
 
 		for _, path := range []string{"/ui/node?id=n1", "/ui/volume?id=data&namespace=team"} {

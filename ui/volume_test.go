@@ -14,7 +14,9 @@ import (
 func twoClaims() *structs.CSIVolumeDetail {
 	v := &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{
-			ID: "data", Namespace: "default", State: structs.VolumeReady, PluginID: "disk",
+			ID: "data", Namespace: "default",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "disk"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 		},
 		Claims: []*structs.CSIClaim{
 			{AllocID: "aaaaaaaa-1", NodeID: "node-1", JobID: "db", State: structs.ClaimGranted, Mode: "write"},

@@ -124,26 +124,29 @@ func VolumeID(i int) string {
 // Volume returns a volume that many nodes can read or one can write.
 func Volume(id string, i int) *structs.CSIVolume {
 	return &structs.CSIVolume{
-		ID:                   id,
-		Name:                 id,
-		ExternalID:           "ext-" + UUID("vol", i),
-		Namespace:            structs.DefaultNamespace,
-		PluginID:             Plugin,
-		State:                structs.VolumeReady,
-		Capacity:             10 << 30,
-		RequestedCapacityMin: 10 << 30,
-		RequestedCapacityMax: 20 << 30,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{
-			{AccessMode: structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem},
-			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+		ID: id, Namespace: structs.DefaultNamespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:                 id,
+			ExternalID:           "ext-" + UUID("vol", i),
+			PluginID:             Plugin,
+			RequestedCapacityMin: 10 << 30,
+			RequestedCapacityMax: 20 << 30,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{
+				{AccessMode: structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem},
+				{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+			},
+			MountOptions: &structs.CSIMountOptions{
+				FSType:     "ext4",
+				MountFlags: []string{"noatime"},
+			},
+			Parameters: map[string]string{"type": "gp3", "encrypted": "true"},
+			Context:    map[string]string{"partition": "", "fsid": "0"},
 		},
-		Topologies: []*structs.CSITopology{{Segments: topology(i)}},
-		MountOptions: &structs.CSIMountOptions{
-			FSType:     "ext4",
-			MountFlags: []string{"noatime"},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			State:      structs.VolumeReady,
+			Capacity:   10 << 30,
+			Topologies: []*structs.CSITopology{{Segments: topology(i)}},
 		},
-		Parameters: map[string]string{"type": "gp3", "encrypted": "true"},
-		Context:    map[string]string{"partition": "", "fsid": "0"},
 	}
 }
 

@@ -349,29 +349,33 @@ func (w *Cluster) readPlug() (*structs.CSIPluginGetResponse, error) {
 func dataVolume() *structs.CSIVolumeDetail {
 	return &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{
-			ID:           "data",
-			Name:         "data",
-			Namespace:    "default",
-			ExternalID:   "vol-1",
-			PluginID:     "hostpath",
-			State:        "ready",
-			Capacity:     10 << 20,
-			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-			CreateTime:   nanosBefore(24 * time.Hour),
-			ModifyTime:   nanosBefore(time.Hour),
-			TurnedReadOnly: &structs.CSITurnedReadOnly{
-				NodeID:  Node2,
-				AllocID: Alloc1,
-				Time:    nanosBefore(2 * time.Hour),
+			ID: "data", Namespace: "default", ModifyTime: nanosBefore(time.Hour),
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				Name:         "data",
+				ExternalID:   "vol-1",
+				PluginID:     "hostpath",
+				MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+				RequestedCapabilities: []*structs.CSIVolumeCapability{{
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				}},
 			},
-			Topologies: []*structs.CSITopology{
-				nil,
-				{Segments: map[string]string{"topology.berth/node": "one"}},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{
+				State:      "ready",
+				Capacity:   10 << 20,
+				CreateTime: nanosBefore(24 * time.Hour),
+				Topologies: []*structs.CSITopology{
+					nil,
+					{Segments: map[string]string{"topology.berth/node": "one"}},
+				},
 			},
-			RequestedCapabilities: []*structs.CSIVolumeCapability{{
-				AccessMode:     structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem,
-			}},
+			CSIVolumeStatus: structs.CSIVolumeStatus{
+				TurnedReadOnly: &structs.CSITurnedReadOnly{
+					NodeID:  Node2,
+					AllocID: Alloc1,
+					Time:    nanosBefore(2 * time.Hour),
+				},
+			},
 		},
 		AccessMode:          structs.CSISingleNodeWriter,
 		AttachmentMode:      structs.CSIFileSystem,

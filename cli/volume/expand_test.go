@@ -57,11 +57,9 @@ capability {
 		t.Fatal(err)
 	}
 	ready := structs.CSIVolume{
-		ID:                   "data",
-		Namespace:            "default",
-		PluginID:             "hostpath",
-		State:                structs.VolumeReady,
-		RequestedCapacityMin: 10 << 20,
+		ID: "data", Namespace: "default",
+		CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "hostpath", RequestedCapacityMin: 10 << 20},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 	}
 	atPlugin, onNode := ready, ready
 	atPlugin.ExpandPending = true

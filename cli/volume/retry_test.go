@@ -11,13 +11,24 @@ import (
 
 func TestVolumeRetry_NamesWhatItRepeats(t *testing.T) {
 	failed := &structs.OperationError{Code: "Internal", Message: "no", Attempts: 1}
-	creating := structs.CSIVolume{ID: "data", Namespace: "default", State: structs.VolumeCreating, LastError: failed}
-	ready := structs.CSIVolume{ID: "data", Namespace: "default", State: structs.VolumeReady, LastError: failed}
+	failedIn := func(state string) structs.CSIVolume {
+		return structs.CSIVolume{
+			ID: "data", Namespace: "default",
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: state},
+			CSIVolumeStatus: structs.CSIVolumeStatus{LastError: failed},
+		}
+	}
+	creating := failedIn(structs.VolumeCreating)
+	ready := failedIn(structs.VolumeReady)
 	attached := []*structs.CSIAttachment{{NodeID: "n1", State: structs.AttachmentDetaching, LastError: failed}}
 	ended := structs.CSIPlugin{Nodes: map[string]*structs.CSIInfo{"n3": {EndingCalls: []*structs.CSIEndingCall{
 		{RPC: "NodePublishVolume", Volume: "ext-bad"}, {RPC: "NodePublishVolume", Volume: "ext-other"},
 	}}}}
-	bad := structs.CSIVolume{ID: "data", PluginID: "ebs", ExternalID: "ext-bad", State: structs.VolumeReady}
+	bad := structs.CSIVolume{
+		ID:              "data",
+		CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "ebs", ExternalID: "ext-bad"},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+	}
 	mounts := []*structs.CSIRetriedMount{{NodeID: "n1", AllocID: "a1"}, {NodeID: "n2", AllocID: "a2"}}
 	for name, c := range map[string]struct {
 		volume structs.CSIVolumeDetail

@@ -24,8 +24,11 @@ func usageCluster(t *testing.T) (addr string) {
 	apitest.Answer(c, structs.CSIVolumeList, list)
 	apitest.Answer(c, structs.VolumeWhy, structs.WhyResponse{Text: "nothing waits\n"})
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
-		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default", Trim: new(24 * time.Hour)},
-		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
+		CSIVolume: structs.CSIVolume{
+			ID: "full", Namespace: "default",
+			CSIVolumeSpec: structs.CSIVolumeSpec{Trim: new(24 * time.Hour)},
+		},
+		Claims: []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
 	}})
 	use := func(id string, bytes, inodes int64) *storage.VolumeUsage {
 		return &storage.VolumeUsage{

@@ -14,7 +14,7 @@ import (
 // The servers store secrets without encryption while they have no root key.
 func TestVolumeCommands_ShowTheWarningsOfTheServers(t *testing.T) {
 	answer := structs.CSIVolumeRegisterResponse{
-		Volumes:  []*structs.CSIVolume{{ID: "data", ExternalID: "ext"}},
+		Volumes:  []*structs.CSIVolume{{ID: "data", CSIVolumeSpec: structs.CSIVolumeSpec{ExternalID: "ext"}}},
 		Warnings: "the secrets are stored without encryption",
 	}
 	c := &apitest.Caller{}

@@ -179,18 +179,19 @@ const redacted = "[REDACTED]"
 
 func (m *migration) volume(item *report.Item, s *stub, v *volume) error {
 	row := &structs.CSIVolume{
-		ID:                    s.ID,
-		Name:                  v.Name,
-		Namespace:             s.Namespace,
-		PluginID:              v.PluginID,
-		ExternalID:            v.ExternalID,
-		RequestedTopologies:   v.RequestedTopologies,
-		MountOptions:          v.MountOptions,
-		Parameters:            v.Parameters,
-		Context:               v.Context,
-		RequestedCapacityMin:  v.RequestedCapacityMin,
-		RequestedCapacityMax:  v.RequestedCapacityMax,
-		RequestedCapabilities: v.RequestedCapabilities,
+		ID: s.ID, Namespace: s.Namespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:                  v.Name,
+			PluginID:              v.PluginID,
+			ExternalID:            v.ExternalID,
+			RequestedTopologies:   v.RequestedTopologies,
+			MountOptions:          v.MountOptions,
+			Parameters:            v.Parameters,
+			Context:               v.Context,
+			RequestedCapacityMin:  v.RequestedCapacityMin,
+			RequestedCapacityMax:  v.RequestedCapacityMax,
+			RequestedCapabilities: v.RequestedCapabilities,
+		},
 	}
 	// A volume that was registered long ago has its modes in the former fields.
 	if len(row.RequestedCapabilities) == 0 && v.AccessMode != "" {

@@ -70,7 +70,8 @@ var shownFields = strings.Fields(`
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
 	Snapshots.Name Snapshots.SourceVolumeID Schedule.Name Schedule.Namespace Schedule.VolumeID ScheduleName
-	Token.AccessorID Token.Name Volume.Name Volume.Namespace Volumes.ID Volumes.Namespace
+	Token.AccessorID Token.Name Volume.CSIVolumeSpec.Name Volume.Name Volume.Namespace Volumes.ID
+	Volumes.Namespace
 	Reason Why
 `)
 
@@ -81,7 +82,8 @@ var quotedFields = strings.Fields(`
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type Mode
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
 	Role Role.ID Rule.On SecretsFrom ServiceName
-	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class
+	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name
+	Volumes.CSIVolumeSpec.Class
 	Volume.Constraints.Operand Volume.RequestedCapabilities.AccessMode
 `)
 

@@ -9,26 +9,26 @@ import (
 
 func TestRows_HaveTheFieldsThatMayBeShown(t *testing.T) {
 	v := &structs.CSIVolume{
-		Namespace:            "ns",
-		ID:                   "v",
-		Name:                 "name",
-		PluginID:             "plugin",
-		ExternalID:           "ext",
-		State:                "ready",
-		Capacity:             1,
-		RequestedCapacityMin: 2,
-		RequestedCapacityMax: 3,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{
-			nil, {AccessMode: "single-node-writer", AttachmentMode: "block-device"},
+		Namespace: "ns", ID: "v",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:                 "name",
+			PluginID:             "plugin",
+			ExternalID:           "ext",
+			RequestedCapacityMin: 2,
+			RequestedCapacityMax: 3,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{
+				nil, {AccessMode: "single-node-writer", AttachmentMode: "block-device"},
+			},
+			MountOptions:  &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"secret"}},
+			SealedSecrets: &structs.Sealed{},
+			SecretsFrom:   "path",
+			Parameters:    map[string]string{"p": "secret"},
+			Context:       map[string]string{"c": "secret"},
+			CloneID:       "clone",
+			SnapshotID:    "snap",
+			OnNodeLoss:    "fence",
 		},
-		MountOptions:  &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"secret"}},
-		SealedSecrets: &structs.Sealed{},
-		SecretsFrom:   "path",
-		Parameters:    map[string]string{"p": "secret"},
-		Context:       map[string]string{"c": "secret"},
-		CloneID:       "clone",
-		SnapshotID:    "snap",
-		OnNodeLoss:    "fence",
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: "ready", Capacity: 1},
 	}
 	v.ModifyIndex = 4
 	want := volume{
@@ -58,11 +58,15 @@ func TestRows_HaveTheFieldsThatMayBeShown(t *testing.T) {
 		t.Errorf("got %+v, want %+v", *got, want)
 	}
 
-	bare := volumeOf(&structs.CSIVolume{MountOptions: &structs.CSIMountOptions{}})
+	bare := volumeOf(&structs.CSIVolume{
+		CSIVolumeSpec: structs.CSIVolumeSpec{MountOptions: &structs.CSIMountOptions{}},
+	})
 	if !reflect.DeepEqual(*bare, volume{Row: "volume"}) {
 		t.Errorf("got %+v of a volume without anything", *bare)
 	}
-	if open := volumeOf(&structs.CSIVolume{Secrets: structs.Secrets{"k": "v"}}); open.Secrets != redacted {
+	if open := volumeOf(&structs.CSIVolume{
+		CSIVolumeSpec: structs.CSIVolumeSpec{Secrets: structs.Secrets{"k": "v"}},
+	}); open.Secrets != redacted {
 		t.Errorf("got %+v of a volume with secrets in plain form", *open)
 	}
 

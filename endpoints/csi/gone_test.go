@@ -8,7 +8,7 @@ import (
 
 // A deletion has succeeded also if another volume has the ID by the time that somebody looks.
 func TestVolumeDelete_IsOverWhenAnotherVolumeHasTheID(t *testing.T) {
-	row := &structs.CSIVolume{ID: "v", State: structs.VolumeReady}
+	row := &structs.CSIVolume{ID: "v", CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady}}
 	row.CreateIndex = 7
 	if gone, err := isGone(7, row); gone || !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("a deletion that failed: got %t, %v", gone, err)

@@ -62,7 +62,9 @@ func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
 	halfDown(t, s)
 	statetest.Write(t, s, func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
-			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext",
+			Namespace: "default", ID: "restored",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", SnapshotID: "ext"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating},
 		})
 		return nil
 	})

@@ -23,12 +23,13 @@ func newSnapshotGroups(t *testing.T) SnapshotGroups {
 	err := s.Write(1, func(tx *mvcc.WriteTx) error {
 		for id, plugin := range map[string]string{"v": "p", "w": "p", "other": "q", "young": "p"} {
 			v := &structs.CSIVolume{
-				Namespace:   "default",
-				ID:          id,
-				PluginID:    plugin,
-				ExternalID:  "ext-" + id,
-				State:       structs.VolumeReady,
-				SecretsFrom: "secrets/" + id,
+				Namespace: "default", ID: id,
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID:    plugin,
+					ExternalID:  "ext-" + id,
+					SecretsFrom: "secrets/" + id,
+				},
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 			}
 			if id == "young" {
 				v.State = structs.VolumeCreating
@@ -112,7 +113,7 @@ func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
 	s := state.New()
 	halfDown(t, s)
 	volume := func(id string, nodes ...string) *structs.CSIVolume {
-		v := &structs.CSIVolume{Namespace: "default", ID: id, PluginID: "p"}
+		v := &structs.CSIVolume{Namespace: "default", ID: id, CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"}}
 		for _, node := range nodes {
 			v.Topologies = append(v.Topologies, &structs.CSITopology{Segments: map[string]string{"node": node}})
 		}

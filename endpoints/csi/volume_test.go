@@ -187,16 +187,20 @@ func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 			structs.KindInvalid},
 		"create without plugin": {structs.CSIVolumeCreate,
 			[]*structs.CSIVolume{{
-				ID:                    "v",
-				PluginID:              "other",
-				RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
+				ID: "v",
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID:              "other",
+					RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
+				},
 			}}, structs.KindPrecondition},
 		"clone without the capability": {structs.CSIVolumeCreate,
 			[]*structs.CSIVolume{{
-				ID:                    "v",
-				PluginID:              "pl",
-				CloneID:               "w",
-				RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
+				ID: "v",
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID:              "pl",
+					CloneID:               "w",
+					RequestedCapabilities: endpointstest.Volume("v").RequestedCapabilities,
+				},
 			}}, structs.KindPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {

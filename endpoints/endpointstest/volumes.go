@@ -32,12 +32,14 @@ func (s *Server) GetVolume(id string) *structs.CSIVolumeDetail {
 // Volume returns a volume for many writers, with secrets.
 func Volume(id string) *structs.CSIVolume {
 	return &structs.CSIVolume{
-		ID:           id,
-		PluginID:     "pl",
-		Secrets:      structs.Secrets{"password": "hunter2"},
-		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{
-			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:     "pl",
+			Secrets:      structs.Secrets{"password": "hunter2"},
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{
+				{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
+		},
 	}
 }
 

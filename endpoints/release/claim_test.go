@@ -329,7 +329,10 @@ func (w *world) wantReleased(what string, err error, conflict bool, says string)
 
 // A request about a volume that was deleted and made anew since then calls no node of the new one.
 func TestDetach_IsAboutTheVolumeThatWasSeen(t *testing.T) {
-	volume := &structs.CSIVolume{Namespace: "default", ID: "v", PluginID: "p"}
+	volume := &structs.CSIVolume{
+		Namespace: "default", ID: "v",
+		CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"},
+	}
 	made := newWorld(t).log.Index() // of what load puts into a world
 	const says = "was deleted and made anew"
 	for _, created := range []uint64{0, made, made - 1} {

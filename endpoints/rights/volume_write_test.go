@@ -11,18 +11,45 @@ import (
 	"berth/structs/storage"
 )
 
+type volumeSpec = structs.CSIVolumeSpec
+
+func volumeOf(id string, spec volumeSpec) structs.CSIVolume {
+	return structs.CSIVolume{ID: id, CSIVolumeSpec: spec}
+}
+
 // A volume of the caller gives no way to the data of others.
 func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 	db := mvcc.Open(&schema.All)
 	err := db.Write(10, func(tx *mvcc.WriteTx) error {
 		for _, v := range []*structs.CSIVolume{
-			{Namespace: "team", ID: "own", PluginID: "p", ExternalID: "ext-own", Context: map[string]string{"a": "b"}},
-			{Namespace: "team", ID: "sealed", PluginID: "p", ExternalID: "ext-sealed"},
-			{Namespace: "team", ID: "copied", PluginID: "p", ExternalID: "ext-copied"},
-			{Namespace: "team", ID: "failed", PluginID: "p", State: structs.VolumeFailed, ExternalName: "failed-1"},
-			{Namespace: "team", ID: "ext-theirs", PluginID: "p", ExternalID: "ext-trap"},
-			{Namespace: "theirs", ID: "db", PluginID: "p", ExternalID: "ext-theirs"},
-			{Namespace: "theirs", ID: "new", PluginID: "p"},
+			{
+				Namespace: "team", ID: "own",
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID: "p", ExternalID: "ext-own", Context: map[string]string{"a": "b"},
+				},
+			},
+			{
+				Namespace: "team", ID: "sealed",
+				CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-sealed"},
+			},
+			{
+				Namespace: "team", ID: "copied",
+				CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-copied"},
+			},
+			{
+				Namespace: "team", ID: "failed",
+				CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", ExternalName: "failed-1"},
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeFailed},
+			},
+			{
+				Namespace: "team", ID: "ext-theirs",
+				CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-trap"},
+			},
+			{
+				Namespace: "theirs", ID: "db",
+				CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-theirs"},
+			},
+			{Namespace: "theirs", ID: "new", CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"}},
 		} {
 			schema.Volumes.Put(tx, v)
 		}
@@ -71,44 +98,44 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		"a new volume":             {structs.CSIVolume{ID: "v"}, true, true},
 		"one of another namespace": {structs.CSIVolume{ID: "db", Namespace: "theirs"}, false, false},
 		"a volume without write":   {structs.CSIVolume{ID: "copied"}, false, false},
-		"a clone of an own volume": {structs.CSIVolume{ID: "v", CloneID: "own"}, true, true},
-		"a clone in a class":       {structs.CSIVolume{ID: "v", Class: "fast", CloneID: "own"}, true, true},
+		"a clone of an own volume": {volumeOf("v", volumeSpec{CloneID: "own"}), true, true},
+		"a clone in a class":       {volumeOf("v", volumeSpec{Class: "fast", CloneID: "own"}), true, true},
 		"a clone of others in a class": {
-			structs.CSIVolume{ID: "v", Class: "fast", CloneID: "ext-theirs"}, false, false,
+			volumeOf("v", volumeSpec{Class: "fast", CloneID: "ext-theirs"}), false, false,
 		},
-		"a clone by a right of its own": {structs.CSIVolume{ID: "v", CloneID: "copied"}, true, true},
-		"a clone without snapshot":      {structs.CSIVolume{ID: "v", CloneID: "sealed"}, false, false},
-		"a clone by an external ID":     {structs.CSIVolume{ID: "v", CloneID: "ext-own"}, true, true},
-		"a clone of another namespace":  {structs.CSIVolume{ID: "v", CloneID: "ext-theirs"}, false, false},
-		"a clone of no volume":          {structs.CSIVolume{ID: "v", CloneID: "ext-none"}, false, true},
-		"a clone of one not made yet":   {structs.CSIVolume{ID: "v", CloneID: "failed"}, false, true},
-		"a clone for a failed volume":   {structs.CSIVolume{ID: "failed", CloneID: "ext-theirs"}, false, false},
-		"a clone that is there":         {structs.CSIVolume{ID: "own", CloneID: "ext-theirs"}, true, true},
-		"a snapshot":                    {structs.CSIVolume{ID: "v", SnapshotID: "s"}, false, true},
-		"an external ID":                {structs.CSIVolume{ID: "v", ExternalID: "ext-none"}, false, true},
-		"the same external ID":          {structs.CSIVolume{ID: "own", ExternalID: "ext-own"}, true, true},
-		"another external ID":           {structs.CSIVolume{ID: "own", ExternalID: "ext-none"}, false, true},
+		"a clone by a right of its own": {volumeOf("v", volumeSpec{CloneID: "copied"}), true, true},
+		"a clone without snapshot":      {volumeOf("v", volumeSpec{CloneID: "sealed"}), false, false},
+		"a clone by an external ID":     {volumeOf("v", volumeSpec{CloneID: "ext-own"}), true, true},
+		"a clone of another namespace":  {volumeOf("v", volumeSpec{CloneID: "ext-theirs"}), false, false},
+		"a clone of no volume":          {volumeOf("v", volumeSpec{CloneID: "ext-none"}), false, true},
+		"a clone of one not made yet":   {volumeOf("v", volumeSpec{CloneID: "failed"}), false, true},
+		"a clone for a failed volume":   {volumeOf("failed", volumeSpec{CloneID: "ext-theirs"}), false, false},
+		"a clone that is there":         {volumeOf("own", volumeSpec{CloneID: "ext-theirs"}), true, true},
+		"a snapshot":                    {volumeOf("v", volumeSpec{SnapshotID: "s"}), false, true},
+		"an external ID":                {volumeOf("v", volumeSpec{ExternalID: "ext-none"}), false, true},
+		"the same external ID":          {volumeOf("own", volumeSpec{ExternalID: "ext-own"}), true, true},
+		"another external ID":           {volumeOf("own", volumeSpec{ExternalID: "ext-none"}), false, true},
 		"an external ID after a failure": {
-			structs.CSIVolume{ID: "failed", ExternalID: "ext-none"}, false, true,
+			volumeOf("failed", volumeSpec{ExternalID: "ext-none"}), false, true,
 		},
-		"a name at the plugin":       {structs.CSIVolume{ID: "v", ExternalName: "db"}, false, true},
-		"the same name at it":        {structs.CSIVolume{ID: "failed", ExternalName: "failed-1"}, true, true},
-		"another name after failure": {structs.CSIVolume{ID: "failed", ExternalName: "db"}, false, true},
-		"a label":                    {structs.CSIVolume{ID: "v", Name: "db"}, true, true},
+		"a name at the plugin":       {volumeOf("v", volumeSpec{ExternalName: "db"}), false, true},
+		"the same name at it":        {volumeOf("failed", volumeSpec{ExternalName: "failed-1"}), true, true},
+		"another name after failure": {volumeOf("failed", volumeSpec{ExternalName: "db"}), false, true},
+		"a label":                    {volumeOf("v", volumeSpec{Name: "db"}), true, true},
 
-		"the same context":  {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "b"}}, true, true},
-		"another context":   {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "c"}}, false, true},
-		"a readable secret": {structs.CSIVolume{ID: "v", SecretsFrom: "app/db"}, true, true},
-		"a written secret":  {structs.CSIVolume{ID: "v", SecretsFrom: "written"}, false, false},
-		"an unknown secret": {structs.CSIVolume{ID: "v", SecretsFrom: "theirs"}, false, false},
+		"the same context":  {volumeOf("own", volumeSpec{Context: map[string]string{"a": "b"}}), true, true},
+		"another context":   {volumeOf("own", volumeSpec{Context: map[string]string{"a": "c"}}), false, true},
+		"a readable secret": {volumeOf("v", volumeSpec{SecretsFrom: "app/db"}), true, true},
+		"a written secret":  {volumeOf("v", volumeSpec{SecretsFrom: "written"}), false, false},
+		"an unknown secret": {volumeOf("v", volumeSpec{SecretsFrom: "theirs"}), false, false},
 		"the secret of its class": {
-			structs.CSIVolume{ID: "v", Class: "fast", SecretsFrom: "classes/team/v"}, true, true,
+			volumeOf("v", volumeSpec{Class: "fast", SecretsFrom: "classes/team/v"}), true, true,
 		},
 		"another secret in a class": {
-			structs.CSIVolume{ID: "v", Class: "fast", SecretsFrom: "classes/team/w"}, false, false,
+			volumeOf("v", volumeSpec{Class: "fast", SecretsFrom: "classes/team/w"}), false, false,
 		},
 		"the secret of a class without it": {
-			structs.CSIVolume{ID: "v", SecretsFrom: "classes/team/v"}, false, false,
+			volumeOf("v", volumeSpec{SecretsFrom: "classes/team/v"}), false, false,
 		},
 	} {
 		if got := may(write, c.volume); got != c.writes {
@@ -123,19 +150,22 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 // A right to expand gives a larger capacity, and no other change.
 func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
 	stored := structs.CSIVolume{
-		Namespace:             "team",
-		ID:                    "db",
-		PluginID:              "p",
-		Name:                  "db-1",
-		ExternalID:            "ext-db",
-		State:                 structs.VolumeReady,
-		Capacity:              1 << 30,
-		RequestedCapacityMin:  1 << 30,
-		RequestedCapacityMax:  4 << 30,
-		SecretsFrom:           "app/db",
-		OnNodeLoss:            structs.LossFence,
-		Parameters:            map[string]string{"tier": "fast"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+		Namespace: "team", ID: "db",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:              "p",
+			Name:                  "db-1",
+			ExternalID:            "ext-db",
+			RequestedCapacityMin:  1 << 30,
+			RequestedCapacityMax:  4 << 30,
+			SecretsFrom:           "app/db",
+			OnNodeLoss:            structs.LossFence,
+			Parameters:            map[string]string{"tier": "fast"},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			State:    structs.VolumeReady,
+			Capacity: 1 << 30,
+		},
 	}
 	made := stored
 	made.ID = "made"
@@ -166,7 +196,7 @@ func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
 
 	type volume = structs.CSIVolume
 	short := func(change func(v *volume)) volume { // what a short file has
-		v := volume{ID: "db", PluginID: "p", RequestedCapacityMin: 2 << 30}
+		v := volume{ID: "db", CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", RequestedCapacityMin: 2 << 30}}
 		change(&v)
 		return v
 	}

@@ -114,11 +114,12 @@ func TestEvaluate_ReadsTheObject(t *testing.T) {
 	*timed.TaskGroups[0].MaxRunDuration = 5 * time.Second
 	timed.TaskGroups[0].Services = []*structs.Service{nil}
 	volume := &structs.CSIVolume{
-		ID:                    "db",
-		Namespace:             "default",
-		RequestedCapacityMin:  1 << 30,
-		Secrets:               structs.Secrets{"password": "swordfish"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+		ID: "db", Namespace: "default",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			RequestedCapacityMin:  1 << 30,
+			Secrets:               structs.Secrets{"password": "swordfish"},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+		},
 	}
 	caller := Caller{Accessor: "abc", Name: "ci", Policies: []string{"team-a"}}
 	e := New()
@@ -367,9 +368,8 @@ func TestOfJob_HasNoOldJobForANewOne(t *testing.T) {
 
 func TestOfVolume_HasNoSecret(t *testing.T) {
 	v := &structs.CSIVolume{
-		ID:        "db",
-		Namespace: "team",
-		Secrets:   structs.Secrets{"password": "swordfish"},
+		ID: "db", Namespace: "team",
+		CSIVolumeSpec: structs.CSIVolumeSpec{Secrets: structs.Secrets{"password": "swordfish"}},
 	}
 	in := OfVolume(v, v)
 	if in.On != admission.OnVolume || in.Namespace != "team" || in.ID != "db" {

@@ -17,6 +17,10 @@ func testRing(t *testing.T) *keyring.Ring {
 	return ring
 }
 
+func volumeDB(spec structs.CSIVolumeSpec) *structs.CSIVolume {
+	return &structs.CSIVolume{Namespace: "default", ID: "db", CSIVolumeSpec: spec}
+}
+
 func TestSecrets_OpenForTheirVolumeAlone(t *testing.T) {
 	ring := testRing(t)
 	secrets := structs.Secrets{"user": "u", "password": "p\u00e4ss, \"=\n"}
@@ -40,7 +44,7 @@ func TestOpen_IsUnavailableWithoutTheKey(t *testing.T) {
 	_, err = keyring.OpenSecrets(ring, "default", "db", sealed)
 	require.Equal(t, structs.KindUnavailable, structs.KindOf(err))
 
-	v := &structs.CSIVolume{Namespace: "default", ID: "db", SealedSecrets: sealed}
+	v := volumeDB(structs.CSIVolumeSpec{SealedSecrets: sealed})
 	_, err = keyring.OpenVolume(ring, v)
 	require.Error(t, err)
 	_, err = keyring.SealSecrets(ring, "default", "db", structs.Secrets{"k": "v"})
@@ -49,7 +53,7 @@ func TestOpen_IsUnavailableWithoutTheKey(t *testing.T) {
 
 func TestOpenVolume_ChangesNoRow(t *testing.T) {
 	ring := testRing(t)
-	row := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	row := volumeDB(structs.CSIVolumeSpec{Secrets: structs.Secrets{"k": "v"}})
 	plain, err := keyring.OpenVolume(ring, row)
 	require.NoError(t, err)
 	require.Same(t, row, plain)
@@ -71,13 +75,13 @@ func TestOpenVolume_ChangesNoRow(t *testing.T) {
 
 func TestSealVolume_KeepsTheSealedFormOfEqualSecrets(t *testing.T) {
 	ring := testRing(t)
-	old := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	old := volumeDB(structs.CSIVolumeSpec{Secrets: structs.Secrets{"k": "v"}})
 	require.NoError(t, keyring.SealVolume(ring, old, nil))
-	same := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	same := volumeDB(structs.CSIVolumeSpec{Secrets: structs.Secrets{"k": "v"}})
 	require.NoError(t, keyring.SealVolume(ring, same, old))
 	require.Same(t, old.SealedSecrets, same.SealedSecrets)
 
-	other := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "w"}}
+	other := volumeDB(structs.CSIVolumeSpec{Secrets: structs.Secrets{"k": "w"}})
 	require.NoError(t, keyring.SealVolume(ring, other, old))
 	require.NotEqual(t, old.SealedSecrets, other.SealedSecrets)
 

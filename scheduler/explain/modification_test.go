@@ -24,46 +24,66 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 		text, remedy string
 		because      string
 	}{
-		"nothing": {volume: structs.CSIVolume{MutableParameters: wanted, AppliedParameters: wanted}},
+		"nothing": {volume: structs.CSIVolume{
+			CSIVolumeSpec:   structs.CSIVolumeSpec{MutableParameters: wanted},
+			CSIVolumeStatus: structs.CSIVolumeStatus{AppliedParameters: wanted},
+		}},
 		"pending": {
-			volume: structs.CSIVolume{MutableParameters: wanted},
+			volume: structs.CSIVolume{CSIVolumeSpec: structs.CSIVolumeSpec{MutableParameters: wanted}},
 			text:   "the plugin is to change iops, tier of volume v",
 			remedy: "if this lasts: berth plugin status p",
 		},
 		"one is applied": {
 			volume: structs.CSIVolume{
-				MutableParameters: wanted, AppliedParameters: map[string]string{"iops": "3000"},
-				Call: &structs.CSICall{NodeID: "n", Op: "modify", Time: before(2 * time.Minute)},
+				CSIVolumeSpec: structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeStatus: structs.CSIVolumeStatus{
+					AppliedParameters: map[string]string{"iops": "3000"},
+					Call:              &structs.CSICall{NodeID: "n", Op: "modify", Time: before(2 * time.Minute)},
+				},
 			},
 			text:    "the plugin is to change tier of volume v",
 			remedy:  "if this lasts: berth plugin status p",
 			because: "the outcome of the call to modify it, sent to node n, is unknown; only that node repeats it (sent 2m0s ago)",
 		},
 		"failing": {
-			volume: structs.CSIVolume{MutableParameters: wanted, LastError: failure(storage.OpModify)},
+			volume: structs.CSIVolume{
+				CSIVolumeSpec:   structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeStatus: structs.CSIVolumeStatus{LastError: failure(storage.OpModify)},
+			},
 			text: "the plugin is to change iops, tier of volume v: too fast (failures: 3, the last 1m0s ago; " +
 				"the next attempt in 30s)",
 			remedy: "to try now: berth volume retry v",
 		},
 		"pending, and another operation failed before": {
-			volume: structs.CSIVolume{MutableParameters: wanted, LastError: failure("")},
+			volume: structs.CSIVolume{
+				CSIVolumeSpec:   structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeStatus: structs.CSIVolumeStatus{LastError: failure("")},
+			},
 			text:   "the plugin is to change iops, tier of volume v",
 			remedy: "if this lasts: berth plugin status p",
 		},
 		"rejected": {
 			volume: structs.CSIVolume{
-				MutableParameters: wanted, AppliedParameters: wanted, LastError: failure(storage.OpModify),
+				CSIVolumeSpec: structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeStatus: structs.CSIVolumeStatus{
+					AppliedParameters: wanted, LastError: failure(storage.OpModify),
+				},
 			},
 			text: "the plugin has rejected the last change of the mutable parameters of volume v, which keeps those " +
 				"that it has: too fast (failures: 3, the last 1m0s ago; the next attempt in 30s)",
 			remedy: "correct mutable_parameters in its file and run it again: berth volume register FILE",
 		},
 		"another operation failed": {
-			volume: structs.CSIVolume{MutableParameters: wanted, AppliedParameters: wanted, LastError: failure("")},
+			volume: structs.CSIVolume{
+				CSIVolumeSpec:   structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeStatus: structs.CSIVolumeStatus{AppliedParameters: wanted, LastError: failure("")},
+			},
 		},
 		"it is deleted": {
 			volume: structs.CSIVolume{
-				MutableParameters: wanted, LastError: failure(storage.OpModify), State: structs.VolumeDeleting,
+				CSIVolumeSpec:   structs.CSIVolumeSpec{MutableParameters: wanted},
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeDeleting},
+				CSIVolumeStatus: structs.CSIVolumeStatus{LastError: failure(storage.OpModify)},
 			},
 		},
 	} {

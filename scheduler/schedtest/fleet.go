@@ -275,15 +275,17 @@ func (f *Fleet) Allocs(job string) []*structs.Allocation {
 func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 	f.T.Helper()
 	v := &structs.CSIVolume{
-		ID:         id,
-		PluginID:   "pl",
-		ExternalID: "ext-" + id,
-		State:      structs.VolumeReady,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{
-			// Both modes are possible, so a test chooses by its claims whether they exclude each other.
-			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
-			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:   "pl",
+			ExternalID: "ext-" + id,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{
+				// Both modes are possible, so a test chooses by its claims whether they exclude each other.
+				{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
+				{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+			},
 		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 	}
 
 	for _, edit := range edits {

@@ -31,12 +31,18 @@ func TestControllers_NextStepFollowsFromTheRow(t *testing.T) {
 		v    structs.CSIVolume
 		want string
 	}{
-		{structs.CSIVolume{State: structs.VolumeCreating}, opCreate},
-		{structs.CSIVolume{State: structs.VolumeDeleting, ExternalID: "x"}, opDelete},
-		{structs.CSIVolume{State: structs.VolumeDeleting}, opLearn},
-		{structs.CSIVolume{State: structs.VolumeReady, ExpandPending: true}, opExpand},
-		{structs.CSIVolume{State: structs.VolumeReady}, ""},
-		{structs.CSIVolume{State: structs.VolumeFailed}, ""},
+		{structs.CSIVolume{CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating}}, opCreate},
+		{structs.CSIVolume{
+			CSIVolumeSpec:   structs.CSIVolumeSpec{ExternalID: "x"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeDeleting},
+		}, opDelete},
+		{structs.CSIVolume{CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeDeleting}}, opLearn},
+		{structs.CSIVolume{
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+			CSIVolumeStatus: structs.CSIVolumeStatus{ExpandPending: true},
+		}, opExpand},
+		{structs.CSIVolume{CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady}}, ""},
+		{structs.CSIVolume{CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeFailed}}, ""},
 	} {
 		if got := nextVolume(&c.v); got != c.want {
 			t.Errorf("%s volume: %q, want %q", c.v.State, got, c.want)

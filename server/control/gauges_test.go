@@ -37,10 +37,13 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			_, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{})
 		}()
 		w.addNode("n1", true)
+		volume := func(id, external string) *structs.CSIVolume {
+			v := aVolume(id, structs.VolumeReady)
+			v.ExternalID = external
+			return v
+		}
 		put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
-			{ID: "new", PluginID: "pl", State: structs.VolumeCreating},
-			{ID: "v1", PluginID: "pl", ExternalID: "x", State: structs.VolumeReady},
-			{ID: "v2", PluginID: "pl", ExternalID: "y", State: structs.VolumeReady},
+			aVolume("new", structs.VolumeCreating), volume("v1", "x"), volume("v2", "y"),
 		}})
 		w.addClaim("v1", "a1", "n1")
 		put(w, fsm.DriftRecord, &storage.DriftRecordRequest{PluginID: "pl", Summary: &storage.DriftSummary{

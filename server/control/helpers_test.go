@@ -270,15 +270,17 @@ func (w *testEnv) endAlloc(id, node string) {
 
 func aVolume(id, state string) *structs.CSIVolume {
 	v := &structs.CSIVolume{
-		ID:       id,
-		PluginID: "pl",
-		Name:     "name-" + id,
-		State:    state,
-		Secrets:  structs.Secrets{"k": "v"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID: "pl",
+			Name:     "name-" + id,
+			Secrets:  structs.Secrets{"k": "v"},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSIMultiNodeMultipleWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: state},
 	}
 	if state == structs.VolumeReady {
 		v.ExternalID = "ext-" + id

@@ -19,21 +19,30 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 	made := csi.VolumeName("v", structs.NewID())
 	rejected := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Code: "C", Text: "no"} }
 	exists := rejected(structs.KindConflict)
+	named := func(name string) structs.CSIVolume {
+		return structs.CSIVolume{CSIVolumeSpec: structs.CSIVolumeSpec{Name: name}}
+	}
 	for name, c := range map[string]struct {
 		volume structs.CSIVolume
 		err    error
 		drops  bool
 	}{
-		"no space":                  {structs.CSIVolume{Name: made}, exhaustedError("full"), true},
-		"exists under our name":     {structs.CSIVolume{Name: made}, exists, false},
-		"exists, and was called":    {structs.CSIVolume{Name: "db", Call: &structs.CSICall{}}, exists, false},
-		"exists, and was called on": {structs.CSIVolume{Name: "db", Unanswered: true}, exists, false},
-		"exists under a given name": {structs.CSIVolume{Name: "db"}, exists, true},
-		"not called":                {structs.CSIVolume{Name: made}, structs.Invalidf("no capability"), false},
-		"invalid":                   {structs.CSIVolume{Name: made}, rejected(structs.KindInvalid), true},
-		"precondition":              {structs.CSIVolume{Name: made}, rejected(structs.KindPrecondition), true},
-		"denied":                    {structs.CSIVolume{Name: "db"}, rejected(structs.KindDenied), false},
-		"ends its plugin":           {structs.CSIVolume{Name: made}, endsPlugin, false},
+		"no space":              {named(made), exhaustedError("full"), true},
+		"exists under our name": {named(made), exists, false},
+		"exists, and was called": {structs.CSIVolume{
+			CSIVolumeSpec:   structs.CSIVolumeSpec{Name: "db"},
+			CSIVolumeStatus: structs.CSIVolumeStatus{Call: &structs.CSICall{}},
+		}, exists, false},
+		"exists, and was called on": {structs.CSIVolume{
+			CSIVolumeSpec:   structs.CSIVolumeSpec{Name: "db"},
+			CSIVolumeStatus: structs.CSIVolumeStatus{Unanswered: true},
+		}, exists, false},
+		"exists under a given name": {named("db"), exists, true},
+		"not called":                {named(made), structs.Invalidf("no capability"), false},
+		"invalid":                   {named(made), rejected(structs.KindInvalid), true},
+		"precondition":              {named(made), rejected(structs.KindPrecondition), true},
+		"denied":                    {named("db"), rejected(structs.KindDenied), false},
+		"ends its plugin":           {named(made), endsPlugin, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := c.volume

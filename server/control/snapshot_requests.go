@@ -33,11 +33,12 @@ func reachingAll(tx *state.ReadTx, members []*storage.VolumeSnapshot) (nodes []s
 // without encryption are not copied, so they are the volume's as long as it exists.
 func secretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolume {
 	h := &structs.CSIVolume{
-		Namespace:     s.Namespace,
-		ID:            s.VolumeID,
-		PluginID:      s.PluginID,
-		SecretsFrom:   s.SecretsFrom,
-		SealedSecrets: s.SealedSecrets,
+		Namespace: s.Namespace, ID: s.VolumeID,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:      s.PluginID,
+			SecretsFrom:   s.SecretsFrom,
+			SealedSecrets: s.SealedSecrets,
+		},
 	}
 	v := csi.Volume(tx, s.Namespace, s.VolumeID)
 	own := s.SecretsFrom != "" || s.SealedSecrets != nil

@@ -151,11 +151,13 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	made := call(t, ctx, c, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
 			{
-				ID:                    "v",
-				PluginID:              "pl",
-				Name:                  "v",
-				RequestedCapacityMin:  1 << 20,
-				RequestedCapabilities: []*structs.CSIVolumeCapability{capability},
+				ID: "v",
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID:              "pl",
+					Name:                  "v",
+					RequestedCapacityMin:  1 << 20,
+					RequestedCapabilities: []*structs.CSIVolumeCapability{capability},
+				},
 			}}})
 	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-"+v.ExternalName {
 		t.Fatalf("created %+v", v)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestCreate_SendsTheNameThatWasMade(t *testing.T) {
-	v := &structs.CSIVolume{Name: "payroll", ExternalName: "v-1"}
+	v := &structs.CSIVolume{CSIVolumeSpec: structs.CSIVolumeSpec{Name: "payroll", ExternalName: "v-1"}}
 	if got := createRequest(v).Name; got != "v-1" {
 		t.Errorf("the plugin gets the name %q", got)
 	}

@@ -245,7 +245,12 @@ func TestMake_OperationsBeginFailAndEnd(t *testing.T) {
 
 // TestMake_AGrownVolumeTellsItsSizes: a creation and a smaller size are no growth.
 func TestMake_AGrownVolumeTellsItsSizes(t *testing.T) {
-	size := func(bytes int64) *structs.CSIVolume { return &structs.CSIVolume{ID: "v", Capacity: bytes} }
+	size := func(bytes int64) *structs.CSIVolume {
+		return &structs.CSIVolume{
+			ID:              "v",
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{Capacity: bytes},
+		}
+	}
 	for _, c := range []struct {
 		before, now *structs.CSIVolume
 		kind        string

@@ -118,13 +118,16 @@ func changesOfServers() []aChange {
 
 // changesOfVolumes have the types about volumes and plugins.
 func changesOfVolumes() []aChange {
-	volume := &structs.CSIVolume{ID: "v", Capacity: 1}
+	volume := &structs.CSIVolume{ID: "v", CSIVolumeOrigin: structs.CSIVolumeOrigin{Capacity: 1}}
 	grown := changed(volume, func(v *structs.CSIVolume) { v.Capacity = 2 })
 	called := changed(volume, func(v *structs.CSIVolume) { v.Call = &structs.CSICall{Op: "create"} })
 	failed := changed(volume, func(v *structs.CSIVolume) {
 		v.LastError = &structs.OperationError{Message: "full"}
 	})
-	host := &structs.CSIVolume{ID: "h", Host: &structs.CSIHost{NodeID: "n"}}
+	host := &structs.CSIVolume{
+		ID:              "h",
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{Host: &structs.CSIHost{NodeID: "n"}},
+	}
 	plugin := &structs.CSIPluginRow{ID: "p"}
 	ill := &structs.CSIPluginInstance{NodeID: "n"}
 	healthy := changed(ill, func(i *structs.CSIPluginInstance) { i.Healthy = true })
@@ -202,8 +205,10 @@ func TestMake_EachTypeHasItsChange(t *testing.T) {
 // TestMake_ARetryIsNoFailure: an operator's retry makes the next attempt due, and another attempt may fail.
 func TestMake_ARetryIsNoFailure(t *testing.T) {
 	failed := &structs.CSIVolume{
-		ID:        "v",
-		LastError: &structs.OperationError{Message: "full", Time: 1, Attempts: 1},
+		ID: "v",
+		CSIVolumeStatus: structs.CSIVolumeStatus{
+			LastError: &structs.OperationError{Message: "full", Time: 1, Attempts: 1},
+		},
 	}
 	retried := changed(failed, func(v *structs.CSIVolume) {
 		v.LastError = changed(v.LastError, func(e *structs.OperationError) { e.RetryTime = 5 })

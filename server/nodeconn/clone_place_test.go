@@ -24,24 +24,25 @@ func TestVolumeControllers_OfACopyReachItsSource(t *testing.T) {
 	})
 	statetest.Write(t, store, func(tx *state.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
-			Namespace:  "default",
-			ID:         "source",
-			ExternalID: "ext-source",
-			PluginID:   "pl",
-			State:      structs.VolumeReady,
-			Topologies: []*structs.CSITopology{at("b")},
+			Namespace: "default", ID: "source",
+			CSIVolumeSpec: structs.CSIVolumeSpec{ExternalID: "ext-source", PluginID: "pl"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{
+				State:      structs.VolumeReady,
+				Topologies: []*structs.CSITopology{at("b")},
+			},
 		})
 		return nil
 	})
 	for _, required := range [][]*structs.CSITopology{nil, {at("a"), at("b")}} {
 		for _, name := range []string{"c1", "c2", "c3", "c4"} { // the name spreads the calls
 			v := &structs.CSIVolume{
-				Namespace:           "default",
-				ID:                  name,
-				PluginID:            "pl",
-				State:               structs.VolumeCreating,
-				CloneID:             "source",
-				RequestedTopologies: &structs.CSITopologyRequest{Required: required},
+				Namespace: "default", ID: name,
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					PluginID:            "pl",
+					CloneID:             "source",
+					RequestedTopologies: &structs.CSITopologyRequest{Required: required},
+				},
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating},
 			}
 			v.CloneSource = csi.CloneSource(store.Read(), v)
 			got := VolumeControllers(store.Read(), v)

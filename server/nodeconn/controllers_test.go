@@ -152,10 +152,12 @@ func TestControllers_AreHealthyAndOnReadyNodes(t *testing.T) {
 		t.Errorf("got %v, want n2 alone", got)
 	}
 	v := &structs.CSIVolume{
-		ID:                  "v",
-		PluginID:            "pl",
-		Topologies:          []*structs.CSITopology{at("a")},
-		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}},
+		ID: "v",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:            "pl",
+			RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{Topologies: []*structs.CSITopology{at("a")}},
 	}
 	if got := VolumeControllers(store.Read(), v); len(got) != 0 {
 		t.Errorf("got %v, want none: the volume is in zone a, not in the requested zone", got)

@@ -19,12 +19,13 @@ var (
 // askedVolume is a request for a volume after edits.
 func askedVolume(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
 	v := &structs.CSIVolume{
-		ID:        "v",
-		Namespace: "prod",
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: "v", Namespace: "prod",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
 	}
 	for _, edit := range edits {
 		edit(v)

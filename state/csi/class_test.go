@@ -63,15 +63,17 @@ func (s *classStore) putVolume(v *structs.CSIVolume) error {
 func (s *classStore) use(id string) {
 	s.t.Helper()
 	mustClass(s, csi.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-		ID:         id,
-		Class:      "fast",
-		PluginID:   "p",
-		ExternalID: "x-" + id,
-		Parameters: map[string]string{"type": "image"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Class:      "fast",
+			PluginID:   "p",
+			ExternalID: "x-" + id,
+			Parameters: map[string]string{"type": "image"},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
 	}}})
 }
 

@@ -30,8 +30,9 @@ func newDriftWorld(t *testing.T) *driftWorld {
 		})
 		schema.Nodes.Put(tx, &structs.Node{ID: "n", Status: structs.NodeReady})
 		schema.Volumes.Put(tx, &structs.CSIVolume{
-			Namespace: "default", ID: "v", PluginID: "p", ExternalID: "x", State: structs.VolumeReady,
-			Secrets: structs.Secrets{"k": "s"},
+			Namespace: "default", ID: "v",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", ExternalID: "x", Secrets: structs.Secrets{"k": "s"}},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 		})
 		return nil
 	})

@@ -34,7 +34,9 @@ func newHealthWorld(t *testing.T) *healthWorld {
 
 func putHealthVolume(tx *mvcc.WriteTx, id, external string) {
 	schema.Volumes.Put(tx, &structs.CSIVolume{
-		Namespace: "default", ID: id, PluginID: "p", ExternalID: external, State: structs.VolumeReady,
+		Namespace: "default", ID: id,
+		CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", ExternalID: external},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 	})
 }
 

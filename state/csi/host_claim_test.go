@@ -25,8 +25,12 @@ func newHostClaimWorld(t *testing.T) *hostClaimWorld {
 	w := &hostClaimWorld{state.New(), t}
 	w.write(func(tx *mvcc.WriteTx) {
 		err := csi.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
-			Host: &structs.CSIHost{Name: "data", NodeID: "n"},
+			Namespace: "default", ID: "v",
+			CSIVolumeSpec: structs.CSIVolumeSpec{Name: "v", PluginID: "p", ExternalID: "ext-v"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{
+				State: structs.VolumeReady,
+				Host:  &structs.CSIHost{Name: "data", NodeID: "n"},
+			},
 		}}})
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +120,10 @@ func TestHostClaimRejection(t *testing.T) {
 		},
 		"no host volume csi": func(w *hostClaimWorld, a *structs.Allocation, _ *structs.TaskGroup) {
 			w.write(func(tx *mvcc.WriteTx) {
-				schema.Volumes.Put(tx, &structs.CSIVolume{Namespace: "default", ID: "csi", PluginID: "p"})
+				schema.Volumes.Put(tx, &structs.CSIVolume{
+					Namespace: "default", ID: "csi",
+					CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"},
+				})
 			})
 			a.CSIVolumes[0].VolumeID = "csi"
 		},

@@ -35,16 +35,19 @@ func FindJobVolume(
 	}
 
 	v = &structs.CSIVolume{
-		ID:                   id,
-		Namespace:            j.Namespace,
-		JobID:                j.ID,
-		Class:                r.Class,
-		State:                structs.VolumeCreating,
-		RequestedCapacityMin: r.Size,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AttachmentMode: r.AttachmentMode,
-			AccessMode:     r.AccessMode,
-		}},
+		ID: id, Namespace: j.Namespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Class:                r.Class,
+			RequestedCapacityMin: r.Size,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AttachmentMode: r.AttachmentMode,
+				AccessMode:     r.AccessMode,
+			}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			JobID: j.ID,
+			State: structs.VolumeCreating,
+		},
 	}
 	if r.Lifecycle == structs.LifecycleAlloc {
 		v.AllocID = r.AllocID

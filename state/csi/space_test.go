@@ -18,10 +18,12 @@ func noteExhaustion(t *testing.T, s *state.Store, zone string, bytes, now int64)
 	t.Helper()
 	statetest.Write(t, s, func(tx *mvcc.WriteTx) error {
 		csi.NoteExhaustion(tx, &structs.CSIVolume{
-			PluginID:             "p",
-			Class:                "fast",
-			RequestedCapacityMin: bytes,
-			RequestedTopologies:  &structs.CSITopologyRequest{Required: []*structs.CSITopology{zonePlace(zone)}},
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:             "p",
+				Class:                "fast",
+				RequestedCapacityMin: bytes,
+				RequestedTopologies:  &structs.CSITopologyRequest{Required: []*structs.CSITopology{zonePlace(zone)}},
+			},
 		}, now)
 		return nil
 	})

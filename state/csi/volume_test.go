@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,67 @@ func collect[T any](rows func(func(*T) bool)) (out []*T) {
 		out = append(out, r)
 	}
 	return out
+}
+
+// fill sets each field of a struct to a value that is not its zero.
+func fill(t *testing.T, s reflect.Value) {
+	t.Helper()
+	for f, v := range s.Fields() {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Int, reflect.Int64:
+			v.SetInt(7)
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+		case reflect.Map:
+			v.Set(reflect.ValueOf(map[string]string{"k": "v"}))
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		default:
+			t.Fatalf("%s is of kind %s, which the test does not fill", f.Name, v.Kind())
+		}
+	}
+}
+
+// A new field of the origin or the status is kept without a line for it.
+func TestAsStored_TakesOriginAndStatusOfTheStoredVolume(t *testing.T) {
+	old := aVolume("v", "p")
+	fill(t, reflect.ValueOf(&old.CSIVolumeOrigin).Elem())
+	fill(t, reflect.ValueOf(&old.CSIVolumeStatus).Elem())
+	given := aVolume("v", "p")
+	given.JobID = "another"
+	given.Call = &structs.CSICall{NodeID: "another"}
+	got := csi.AsStored(given, old)
+	if !reflect.DeepEqual(got.CSIVolumeOrigin, old.CSIVolumeOrigin) {
+		t.Errorf("got the origin %+v, want %+v", got.CSIVolumeOrigin, old.CSIVolumeOrigin)
+	}
+	if !reflect.DeepEqual(got.CSIVolumeStatus, old.CSIVolumeStatus) {
+		t.Errorf("got the status %+v, want %+v", got.CSIVolumeStatus, old.CSIVolumeStatus)
+	}
+}
+
+func TestVolumePut_KeepsTheOriginOfANewVolumeAndNoStatus(t *testing.T) {
+	w := newFixture(t)
+	given := aVolume("v", "p")
+	given.Capacity = 5
+	given.JobID = "j"
+	given.MutableParameters = map[string]string{"iops": "1"}
+	fill(t, reflect.ValueOf(&given.CSIVolumeStatus).Elem())
+	do(w, csi.VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{given},
+		WriteOptions: w.Now(),
+	})
+	got := csi.Volume(w.Store.Read(), given.Namespace, "v")
+	if got.Capacity != 5 || got.JobID != "j" {
+		t.Errorf("got the origin %+v", got.CSIVolumeOrigin)
+	}
+	want := structs.CSIVolumeStatus{AppliedParameters: given.MutableParameters}
+	if !reflect.DeepEqual(got.CSIVolumeStatus, want) {
+		t.Errorf("got the status %+v, want %+v", got.CSIVolumeStatus, want)
+	}
 }
 
 func TestVolumePut_Expands(t *testing.T) {

@@ -105,23 +105,10 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 
 // mergeStored completes the row of a request with the stored volume's, which is nil for a new one.
 func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
-	// A request cannot set the fields of outcomes. Those of a stored volume are merged below.
 	v.ModifyTime = now
-	v.LastError = nil
-	v.ExpandPending = false
-	v.NodeExpandBytes = 0
-	v.FormerCapacityMin = 0
-	v.Call = nil
-	v.Unanswered = false
-	v.DeleteCalled = false
-	v.Forced = nil
-	v.TurnedReadOnly = nil
-	v.Grown = nil
-	v.AppliedParameters = nil
-	unmark(v)
-
 	switch {
 	case old == nil:
+		v.CSIVolumeStatus = structs.CSIVolumeStatus{} // a request cannot set it
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
 		// The plugin has confirmed the parameters of a volume that exists there (CSI spec,
@@ -160,9 +147,11 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 		KeepSecrets(v, old)
 	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
-	v.Call = old.Call
-	v.Unanswered = old.Unanswered
-	v.Forced = old.Forced
+	v.CSIVolumeStatus = structs.CSIVolumeStatus{
+		Call:       old.Call,
+		Unanswered: old.Unanswered,
+		Forced:     old.Forced,
+	}
 	err := checkRemake(v, old)
 	if err != nil {
 		return err
@@ -296,7 +285,7 @@ func AsStored(v, old *structs.CSIVolume) *structs.CSIVolume {
 	return c
 }
 
-// keepUnset copies the empty fields of the new row, and the fields of outcomes, from the stored row.
+// keepUnset copies the empty fields of the specification, the origin and the status from the stored row.
 func keepUnset(v, old *structs.CSIVolume) {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.ExternalName = cmp.Or(v.ExternalName, old.ExternalName)
@@ -335,27 +324,8 @@ func keepUnset(v, old *structs.CSIVolume) {
 	KeepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 
-	// These are the fields of outcomes. A request cannot set them.
-	v.State = old.State
-	v.LastError = old.LastError
-	v.ExpandPending = old.ExpandPending
-	v.NodeExpandBytes = old.NodeExpandBytes
-	v.FormerCapacityMin = old.FormerCapacityMin
-	v.QuotaWeight = old.QuotaWeight
-	v.JobID = old.JobID
-	v.AllocID = old.AllocID
-	v.Host = old.Host
-	v.Call = old.Call
-	v.Unanswered = old.Unanswered
-	v.DeleteCalled = old.DeleteCalled
-	v.Forced = old.Forced
-	v.TurnedReadOnly = old.TurnedReadOnly
-	v.Grown = old.Grown
-	v.AppliedParameters = old.AppliedParameters
-	v.CloneSource = old.CloneSource
-	v.Topologies = old.Topologies
-	v.Capacity = old.Capacity
-	v.CreateTime = old.CreateTime
+	v.CSIVolumeOrigin = old.CSIVolumeOrigin
+	v.CSIVolumeStatus = old.CSIVolumeStatus
 }
 
 // keepReclaim copies the stored rule of deletion, and of the rule that the request repeats, the delay.
@@ -364,8 +334,6 @@ func keepReclaim(v, old *structs.CSIVolume) {
 	if v.Reclaim == storage.ReclaimDelete {
 		v.DeleteAfter = cmp.Or(v.DeleteAfter, old.DeleteAfter)
 	}
-	v.DeleteAt = old.DeleteAt
-	v.DeleteCause = old.DeleteCause
 }
 
 // KeepSecrets copies the stored secrets, in each form, into a new row without any.

@@ -100,11 +100,8 @@ func Job(id, kind string, plugins ...string) *structs.Job {
 // Volume returns a volume that is registered.
 func Volume(id, plugin string) *structs.CSIVolume {
 	return &structs.CSIVolume{
-		ID:         id,
-		Name:       id,
-		Namespace:  structs.DefaultNamespace,
-		PluginID:   plugin,
-		ExternalID: "ext-" + id,
+		ID: id, Namespace: structs.DefaultNamespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{Name: id, PluginID: plugin, ExternalID: "ext-" + id},
 	}
 }
 

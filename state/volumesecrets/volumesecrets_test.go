@@ -36,17 +36,27 @@ func withPattern(t *testing.T) *state.ReadTx {
 func TestPath_IsOfTheVolumeElseOfItsPlugin(t *testing.T) {
 	tx := withPattern(t)
 	for want, v := range map[string]*structs.CSIVolume{
-		"nomad/volumes/default/db": {Namespace: "default", ID: "db", PluginID: "p"},
-		"nomad/volumes/default/mine": {
-			Namespace: "default", ID: "db", PluginID: "p", SecretsFrom: "nomad/volumes/default/mine",
+		"nomad/volumes/default/db": {
+			Namespace: "default", ID: "db",
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"},
 		},
-		"": {Namespace: "default", ID: "db", PluginID: "p", Secrets: structs.Secrets{"k": "v"}},
+		"nomad/volumes/default/mine": {
+			Namespace: "default", ID: "db",
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", SecretsFrom: "nomad/volumes/default/mine"},
+		},
+		"": {
+			Namespace: "default", ID: "db",
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", Secrets: structs.Secrets{"k": "v"}},
+		},
 	} {
 		if got := volumesecrets.Path(tx, v); got != want {
 			t.Errorf("got the path %q, want %q", got, want)
 		}
 	}
-	other := &structs.CSIVolume{Namespace: "default", ID: "db", PluginID: "other"}
+	other := &structs.CSIVolume{
+		Namespace: "default", ID: "db",
+		CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "other"},
+	}
 	if got := volumesecrets.Path(tx, other); got != "" {
 		t.Errorf("a plugin without the setting: got the path %q", got)
 	}
@@ -59,7 +69,7 @@ func TestVariable_NamesTheRemedy(t *testing.T) {
 		"locked": "has no items",
 		"gone":   "does not exist; to give it items: berth var put nomad/volumes/default/gone",
 	} {
-		v := &structs.CSIVolume{Namespace: "default", ID: id, PluginID: "p"}
+		v := &structs.CSIVolume{Namespace: "default", ID: id, CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p"}}
 		row, err := volumesecrets.Variable(tx, v)
 		if want == "" {
 			if err != nil || row.Path != "nomad/volumes/default/db" {
@@ -75,7 +85,10 @@ func TestVariable_NamesTheRemedy(t *testing.T) {
 
 // Nobody gets the secrets of another namespace by the name of a volume.
 func TestVariable_IsOfTheNamespaceOfTheVolume(t *testing.T) {
-	v := &structs.CSIVolume{Namespace: "other", ID: "db", SecretsFrom: "nomad/volumes/default/db"}
+	v := &structs.CSIVolume{
+		Namespace: "other", ID: "db",
+		CSIVolumeSpec: structs.CSIVolumeSpec{SecretsFrom: "nomad/volumes/default/db"},
+	}
 	row, err := volumesecrets.Variable(withPattern(t), v)
 	if row != nil || !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got the variable %+v and %v", row, err)

@@ -92,18 +92,21 @@ func (v *DynamicHostVolume) Canonicalize() {
 // none.
 func (v *DynamicHostVolume) Row(place *structs.CSITopology) *structs.CSIVolume {
 	row := &structs.CSIVolume{
-		ID:                    structs.HostVolumeID(v.Namespace, v.NodeID, v.Name),
-		Namespace:             v.Namespace,
-		PluginID:              v.PluginID,
-		Parameters:            v.Parameters,
-		RequestedCapacityMin:  v.RequestedCapacityMinBytes,
-		RequestedCapacityMax:  v.RequestedCapacityMaxBytes,
-		RequestedCapabilities: v.RequestedCapabilities,
-		Host: &structs.CSIHost{
-			Name:        v.Name,
-			NodePool:    v.NodePool,
-			NodeID:      v.NodeID,
-			Constraints: v.Constraints,
+		ID: structs.HostVolumeID(v.Namespace, v.NodeID, v.Name), Namespace: v.Namespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:              v.PluginID,
+			Parameters:            v.Parameters,
+			RequestedCapacityMin:  v.RequestedCapacityMinBytes,
+			RequestedCapacityMax:  v.RequestedCapacityMaxBytes,
+			RequestedCapabilities: v.RequestedCapabilities,
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			Host: &structs.CSIHost{
+				Name:        v.Name,
+				NodePool:    v.NodePool,
+				NodeID:      v.NodeID,
+				Constraints: v.Constraints,
+			},
 		},
 	}
 	if place != nil {

@@ -24,18 +24,24 @@ func TestHostVolumeID_IsOneForEachNameOnANode(t *testing.T) {
 func TestOf_HasTheStatesOfTheDialect(t *testing.T) {
 	failure := &structs.OperationError{Message: "no space"}
 	const down = "its node is down"
-	creating := structs.CSIVolume{State: structs.VolumeCreating, LastError: failure}
-	failed := structs.CSIVolume{State: structs.VolumeFailed, LastError: failure}
+	in := func(state string, lastError *structs.OperationError) structs.CSIVolume {
+		return structs.CSIVolume{
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: state},
+			CSIVolumeStatus: structs.CSIVolumeStatus{LastError: lastError},
+		}
+	}
+	creating := in(structs.VolumeCreating, failure)
+	failed := in(structs.VolumeFailed, failure)
 	for name, c := range map[string]struct {
 		row           structs.CSIVolume
 		blocked       string
 		state, reason string
 	}{
-		"ready":    {structs.CSIVolume{State: structs.VolumeReady}, "", storage.HostVolumeReady, ""},
-		"blocked":  {structs.CSIVolume{State: structs.VolumeReady}, down, storage.HostVolumeUnavailable, down},
+		"ready":    {in(structs.VolumeReady, nil), "", storage.HostVolumeReady, ""},
+		"blocked":  {in(structs.VolumeReady, nil), down, storage.HostVolumeUnavailable, down},
 		"creating": {creating, "x", storage.HostVolumePending, "no space"},
 		"failed":   {failed, "x", storage.HostVolumeUnavailable, "no space"},
-		"deleting": {structs.CSIVolume{State: structs.VolumeDeleting}, "x", storage.HostVolumeUnavailable, "x"},
+		"deleting": {in(structs.VolumeDeleting, nil), "x", storage.HostVolumeUnavailable, "x"},
 	} {
 		c.row.Host = &structs.CSIHost{}
 		v := storage.HostVolumeOf(&c.row, c.blocked)

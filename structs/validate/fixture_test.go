@@ -281,12 +281,14 @@ func configOf(levels int) map[string]any {
 
 func testVolume(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
 	v := &structs.CSIVolume{
-		ID:       "db",
-		PluginID: "hostpath",
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AttachmentMode: structs.CSIFileSystem,
-			AccessMode:     structs.CSISingleNodeWriter,
-		}},
+		ID: "db",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID: "hostpath",
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AttachmentMode: structs.CSIFileSystem,
+				AccessMode:     structs.CSISingleNodeWriter,
+			}},
+		},
 	}
 	for _, edit := range edits {
 		edit(v)

@@ -29,7 +29,9 @@ func TestCheckVolume_NamesTheFaultOfTheGrowth(t *testing.T) {
 		"not be below capacity_m": {At: 80, By: 20, Max: 1 << 20},
 	} {
 		f := field.New("")
-		checkVolumeUpkeep(f, &structs.CSIVolume{Grow: rule, RequestedCapacityMin: 1 << 25})
+		checkVolumeUpkeep(f, &structs.CSIVolume{
+			CSIVolumeSpec: structs.CSIVolumeSpec{Grow: rule, RequestedCapacityMin: 1 << 25},
+		})
 		wantFault(t, rule, f, want)
 	}
 }
@@ -45,7 +47,7 @@ func TestCheck_NamesTheFaultOfTheTrim(t *testing.T) {
 		time.Duration(1<<63 - 1): "must be 0, or 1h0m0s",
 	} {
 		f := field.New("")
-		checkVolumeUpkeep(f, &structs.CSIVolume{Trim: &every})
+		checkVolumeUpkeep(f, &structs.CSIVolume{CSIVolumeSpec: structs.CSIVolumeSpec{Trim: &every}})
 		wantFault(t, every, f, want)
 		f = field.New("")
 		checkClassUpkeep(f, &storage.VolumeClass{Trim: &every})
@@ -68,7 +70,9 @@ func TestCheckVolume_TrimsNoBlockDevice(t *testing.T) {
 		{0, []*structs.CSIVolumeCapability{device}, ""},
 	} {
 		f := field.New("")
-		checkVolumeUpkeep(f, &structs.CSIVolume{Trim: &c.every, RequestedCapabilities: c.capabilities})
+		checkVolumeUpkeep(f, &structs.CSIVolume{
+			CSIVolumeSpec: structs.CSIVolumeSpec{Trim: &c.every, RequestedCapabilities: c.capabilities},
+		})
 		wantFault(t, c, f, c.want)
 	}
 }

@@ -56,11 +56,13 @@ func newClaimFixture(c *cluster.Cluster, allocs int) *claimFixture {
 		id := fmt.Sprintf("v%d", i+1)
 		cluster.Must(c, s, structs.CSIVolumeRegister,
 			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-				ID:         id,
-				ExternalID: "disk-" + id,
-				PluginID:   "p",
-				RequestedCapabilities: []*structs.CSIVolumeCapability{
-					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+				ID: id,
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					ExternalID: "disk-" + id,
+					PluginID:   "p",
+					RequestedCapabilities: []*structs.CSIVolumeCapability{
+						{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+				},
 			}}})
 	}
 	job := jobRequest("claimants")

@@ -51,12 +51,14 @@ func storeSecrets(c *cluster.Cluster) {
 	newClaimFixture(c, 0) // nodes with the plugin
 	cluster.Must(c, c.Leader(), structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:         "secret",
-			ExternalID: "disk-secret",
-			PluginID:   "p",
-			Secrets:    structs.Secrets{"password": secretText},
-			RequestedCapabilities: []*structs.CSIVolumeCapability{
-				{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			ID: "secret",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				ExternalID: "disk-secret",
+				PluginID:   "p",
+				Secrets:    structs.Secrets{"password": secretText},
+				RequestedCapabilities: []*structs.CSIVolumeCapability{
+					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			},
 		}},
 	})
 }

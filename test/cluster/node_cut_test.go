@@ -33,13 +33,15 @@ func TestNode_WorksThroughTheFollowers(t *testing.T) {
 	c.AddNode("n2", storage, cluster.WithPlugin(cluster.Plugin{ID: "p", Controller: true}))
 	cluster.Must(c, leader, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:           "v",
-			ExternalName: "v",
-			PluginID:     "p",
-			RequestedCapabilities: []*structs.CSIVolumeCapability{{
-				AccessMode:     structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem,
-			}},
+			ID: "v",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				ExternalName: "v",
+				PluginID:     "p",
+				RequestedCapabilities: []*structs.CSIVolumeCapability{{
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				}},
+			},
 		}},
 	})
 	if log := storage.Log(); !slices.Contains(log, "n2 create v") {

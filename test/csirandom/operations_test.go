@@ -105,17 +105,19 @@ const sizeStep = 1 << 20
 func (w *world) newVolume(id string) *structs.CSIVolume {
 	after := time.Duration(w.IntN(3)) * 500 * time.Millisecond
 	v := &structs.CSIVolume{
-		ID:                   id,
-		PluginID:             pluginID,
-		Parameters:           map[string]string{"pool": "a"},
-		Secrets:              structs.Secrets{"key": "secret of " + id},
-		RequestedCapacityMin: 4 * sizeStep,
-		Reclaim:              storage.ReclaimDelete,
-		DeleteAfter:          &after,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     modes[id],
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:             pluginID,
+			Parameters:           map[string]string{"pool": "a"},
+			Secrets:              structs.Secrets{"key": "secret of " + id},
+			RequestedCapacityMin: 4 * sizeStep,
+			Reclaim:              storage.ReclaimDelete,
+			DeleteAfter:          &after,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     modes[id],
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
 	}
 	if fenced[id] {
 		v.OnNodeLoss = structs.LossFence

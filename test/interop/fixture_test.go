@@ -162,23 +162,27 @@ func setAnswers(c *apitest.Caller) {
 		},
 	}
 	vol := structs.CSIVolume{
-		ID:           "a/b",
-		Namespace:    "default",
-		PluginID:     "p",
-		ExternalID:   "ext",
-		State:        "ready",
-		Capacity:     1 << 20,
-		Secrets:      structs.Secrets{"k": "v"},
-		MountOptions: &structs.CSIMountOptions{MountFlags: []string{"secret"}},
-		CreateTime:   at.UnixNano(),
-		Indexes:      indexes,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: "single-node-writer",
-			AttachmentMode: "file-system"}},
-		Topologies: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
-		LastError: &structs.OperationError{
-			Message:  "once",
-			Kind:     "unavailable",
-			Attempts: 1,
+		ID: "a/b", Namespace: "default", Indexes: indexes,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:     "p",
+			ExternalID:   "ext",
+			Secrets:      structs.Secrets{"k": "v"},
+			MountOptions: &structs.CSIMountOptions{MountFlags: []string{"secret"}},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: "single-node-writer",
+				AttachmentMode: "file-system"}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			State:      "ready",
+			Capacity:   1 << 20,
+			CreateTime: at.UnixNano(),
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
+		},
+		CSIVolumeStatus: structs.CSIVolumeStatus{
+			LastError: &structs.OperationError{
+				Message:  "once",
+				Kind:     "unavailable",
+				Attempts: 1,
+			},
 		},
 	}
 	detail := &structs.CSIVolumeDetail{

@@ -31,7 +31,10 @@ func pageJob(change func(j *structs.Job, t *structs.Task)) admit.Input {
 
 // pageVolume returns a volume that all rules of the page admit, after a change of it and of the stored one.
 func pageVolume(change func(v, old *structs.CSIVolume)) admit.Input {
-	v := &structs.CSIVolume{ID: "db", Namespace: "team-a", OnNodeLoss: "hold", RequestedCapacityMin: 2 << 30}
+	v := &structs.CSIVolume{
+		ID: "db", Namespace: "team-a",
+		CSIVolumeSpec: structs.CSIVolumeSpec{OnNodeLoss: "hold", RequestedCapacityMin: 2 << 30},
+	}
 	old := *v
 	change(v, &old)
 	return admit.OfVolume(v, &old)

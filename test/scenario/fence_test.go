@@ -69,10 +69,12 @@ func startFenced(t *testing.T, servers int) (
 	}
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID:                    "v1",
-			PluginID:              "p",
-			RequestedCapabilities: oneWriter,
-			OnNodeLoss:            structs.LossFence,
+			ID: "v1",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:              "p",
+				RequestedCapabilities: oneWriter,
+				OnNodeLoss:            structs.LossFence,
+			},
 		}}})
 	s.registerJob("db", 1, "v1")
 	first = s.awaitRunning("db", 1)[0]

@@ -39,11 +39,13 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 	for id, zone := range map[string]string{"first": "b", "second": "c"} {
 		cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeCreate,
 			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-				ID:                    id,
-				ExternalName:          id,
-				PluginID:              "p",
-				RequestedCapabilities: oneWriter,
-				RequestedTopologies:   requiredZone(zone),
+				ID: id,
+				CSIVolumeSpec: structs.CSIVolumeSpec{
+					ExternalName:          id,
+					PluginID:              "p",
+					RequestedCapabilities: oneWriter,
+					RequestedTopologies:   requiredZone(zone),
+				},
 			}}})
 		if log := s.storage.Log(); !slices.Contains(log, zone+" create "+id) {
 			t.Errorf("%s was not made on %s: %v", id, zone, log)

@@ -17,12 +17,14 @@ func (s *storageCluster) setReclaim(after time.Duration) {
 	s.t.Helper()
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID:                    "v1",
-			ExternalID:            "disk-v1",
-			PluginID:              "p",
-			Reclaim:               storage.ReclaimDelete,
-			DeleteAfter:           &after,
-			RequestedCapabilities: oneWriter,
+			ID: "v1",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				ExternalID:            "disk-v1",
+				PluginID:              "p",
+				Reclaim:               storage.ReclaimDelete,
+				DeleteAfter:           &after,
+				RequestedCapabilities: oneWriter,
+			},
 		}}})
 }
 

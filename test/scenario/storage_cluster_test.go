@@ -89,10 +89,12 @@ func (s *storageCluster) registerVolume(id string) {
 	s.storage.AddVolume("disk-"+id, "")
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID:                    id,
-			ExternalID:            "disk-" + id,
-			PluginID:              "p",
-			RequestedCapabilities: oneWriter,
+			ID: id,
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				ExternalID:            "disk-" + id,
+				PluginID:              "p",
+				RequestedCapabilities: oneWriter,
+			},
 		}}})
 }
 

@@ -163,12 +163,13 @@ func (w *world) live() {
 
 func (w *world) putVolume(v *volume) {
 	row := &structs.CSIVolume{
-		ID:         v.id,
-		Name:       v.id,
-		Namespace:  structs.DefaultNamespace,
-		PluginID:   thePlugin,
-		ExternalID: v.id,
-		OnNodeLoss: v.policy,
+		ID: v.id, Namespace: structs.DefaultNamespace,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:       v.id,
+			PluginID:   thePlugin,
+			ExternalID: v.id,
+			OnNodeLoss: v.policy,
+		},
 	}
 	for {
 		err := propose(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{

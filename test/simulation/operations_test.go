@@ -261,11 +261,8 @@ func (w *world) aVolume(namespace, id string) *structs.CSIVolumeRegisterRequest 
 	return &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
-			ID:         id,
-			Name:       id,
-			Namespace:  namespace,
-			PluginID:   plugin,
-			ExternalID: id,
+			ID: id, Namespace: namespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{Name: id, PluginID: plugin, ExternalID: id},
 		}},
 	}
 }

@@ -38,7 +38,7 @@ var Hot = []string{
 	// A volume.
 	"CSIMountOptions", "CSIVolume", "CSIVolumeCapability", "CSIVolumeDetail", "CSIVolumeGetRequest",
 	"CSIVolumeGetResponse", "CSIVolumeListRequest", "CSIVolumeListResponse", "CSIVolumeListStub",
-	"CSIVolumeRegisterRequest",
+	"CSIVolumeOrigin", "CSIVolumeRegisterRequest", "CSIVolumeSpec", "CSIVolumeStatus",
 
 	// A claim, with the queue and the attachment of its volume.
 	"CSIAttachment", "CSIClaim", "CSIClaimGetRequest", "CSIClaimGetResponse", "CSIClaimKey",

@@ -52,7 +52,7 @@ var (
 // append it and one to read it, whose names have the same ending.
 func manyOf(name string) codec {
 	return codec{
-		appends: "wire.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)",
+		appends: "wire.Append" + name + "(b, %[1]s,\n(*%[2]s).AppendMsgpack)",
 		fails:   true,
 		reads:   "wire.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}

@@ -12,7 +12,10 @@ import (
 func facts() VolumeFacts {
 	return VolumeFacts{
 		Volume: &structs.CSIVolumeDetail{
-			CSIVolume:          structs.CSIVolume{ID: "data", State: structs.VolumeReady},
+			CSIVolume: structs.CSIVolume{
+				ID:              "data",
+				CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
+			},
 			ControllerRequired: true,
 			Claims:             []*structs.CSIClaim{{AllocID: "a1", NodeID: "n1", State: structs.ClaimGranted}},
 			Attachments:        []*structs.CSIAttachment{{NodeID: "n1", State: structs.AttachmentAttached}},

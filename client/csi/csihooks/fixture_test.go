@@ -298,13 +298,14 @@ func newFakeServers() *fakeServers {
 	}
 	for _, id := range []string{"data", "logs", "data[2]"} {
 		s.volumes[id] = &structs.CSIVolume{
-			ID:           id,
-			Namespace:    "default",
-			PluginID:     "ebs",
-			ExternalID:   "ext-" + id,
-			State:        structs.VolumeReady,
-			MountOptions: &structs.CSIMountOptions{FSType: "ext4"},
-			Secrets:      structs.Secrets{"pw": "x"},
+			ID: id, Namespace: "default",
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:     "ebs",
+				ExternalID:   "ext-" + id,
+				MountOptions: &structs.CSIMountOptions{FSType: "ext4"},
+				Secrets:      structs.Secrets{"pw": "x"},
+			},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 		}
 	}
 	return s

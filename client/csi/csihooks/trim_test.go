@@ -100,8 +100,11 @@ func TestTrim_IsOfNoBlockDevice(t *testing.T) {
 	r := newFixture(t)
 	h := r.volumes(allocEnv("a1", nil)).(*volumesHook)
 	claim := &structs.CSIClaimGetResponse{
-		Claim:  &structs.CSIClaim{},
-		Volume: &structs.CSIVolume{ID: "data", PluginID: "ebs", Trim: new(time.Hour)},
+		Claim: &structs.CSIClaim{},
+		Volume: &structs.CSIVolume{
+			ID:            "data",
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "ebs", Trim: new(time.Hour)},
+		},
 	}
 	for mode, want := range map[structs.CSIAttachmentMode]time.Duration{
 		structs.CSIFileSystem:  time.Hour,

@@ -51,11 +51,12 @@ func (c *sealCluster) putVolume(id string) {
 	c.t.Helper()
 	oneserver.Put(c.t, c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:         id,
-			Namespace:  structs.DefaultNamespace,
-			PluginID:   "p",
-			ExternalID: "ext-" + id,
-			Secrets:    structs.Secrets{"k": "secret of " + id},
+			ID: id, Namespace: structs.DefaultNamespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:   "p",
+				ExternalID: "ext-" + id,
+				Secrets:    structs.Secrets{"k": "secret of " + id},
+			},
 		}},
 	})
 }

@@ -21,11 +21,12 @@ func (c *testCluster) underLease() {
 	for _, v := range []string{"fenced", "held"} {
 		c.freeAll(v)
 		propose(c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID:         v,
-			Namespace:  structs.DefaultNamespace,
-			PluginID:   "p",
-			ExternalID: "ext-" + v,
-			OnNodeLoss: structs.LossLease,
+			ID: v, Namespace: structs.DefaultNamespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{
+				PluginID:   "p",
+				ExternalID: "ext-" + v,
+				OnNodeLoss: structs.LossLease,
+			},
 		}}})
 		propose(c, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{
 			Namespace:      structs.DefaultNamespace,

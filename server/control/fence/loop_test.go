@@ -48,10 +48,8 @@ func newCluster(t *testing.T) *testCluster {
 	}
 	for _, v := range []string{"fenced", "held"} {
 		row := &structs.CSIVolume{
-			ID:         v,
-			Namespace:  structs.DefaultNamespace,
-			PluginID:   "p",
-			ExternalID: "ext-" + v,
+			ID: v, Namespace: structs.DefaultNamespace,
+			CSIVolumeSpec: structs.CSIVolumeSpec{PluginID: "p", ExternalID: "ext-" + v},
 		}
 		if v == "fenced" {
 			row.OnNodeLoss = structs.LossFence

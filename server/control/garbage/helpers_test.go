@@ -84,15 +84,17 @@ func (w *testEnv) addClaim(volume, alloc, node string) {
 	w.t.Helper()
 	w.addAlloc(alloc, node)
 	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-		ID:         volume,
-		PluginID:   "pl",
-		Name:       "name-" + volume,
-		State:      structs.VolumeReady,
-		ExternalID: "ext-" + volume,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: volume,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID:   "pl",
+			Name:       "name-" + volume,
+			ExternalID: "ext-" + volume,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSIMultiNodeMultipleWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 	}}})
 	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID: node,

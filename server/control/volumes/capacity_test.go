@@ -140,13 +140,17 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 func (w *capacityWorld) exhausted(zone string) *structs.CSIVolumeOutcome {
 	now := structs.WriteOptions{Now: time.Now().UnixNano()}
 	asked := []*structs.CSIVolume{{
-		ID:                  "v",
-		JobID:               "j",
-		Class:               "fast",
-		PluginID:            "p",
-		State:               structs.VolumeCreating,
-		Parameters:          map[string]string{"type": "fast"},
-		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{inZone(zone)}},
+		ID: "v",
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Class:               "fast",
+			PluginID:            "p",
+			Parameters:          map[string]string{"type": "fast"},
+			RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{inZone(zone)}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{
+			JobID: "j",
+			State: structs.VolumeCreating,
+		},
 	}}
 	oneserver.Put(w.t, w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: asked, WriteOptions: now})
 	return &structs.CSIVolumeOutcome{

@@ -40,10 +40,14 @@ func (w world) addNode(id, zone string, has *structs.CSIControllerInfo) {
 // addVolume registers a ready volume.
 func (w world) addVolume(id string, zones ...string) {
 	v := &structs.CSIVolume{
-		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-		}},
+		ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			PluginID: "p", ExternalID: "x-" + id,
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 	}
 	for _, z := range zones {
 		v.Topologies = append(v.Topologies, inZone(z))

@@ -314,7 +314,9 @@ func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 	})
 
 	restored := &structs.CSIVolume{
-		Namespace: "default", ID: "r", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "s-v",
+		Namespace: "default", ID: "r",
+		CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", SnapshotID: "s-v"},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating},
 	}
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, restored)

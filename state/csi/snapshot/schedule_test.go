@@ -325,7 +325,9 @@ func TestExpired_WaitsForARestore(t *testing.T) {
 	w.snapshotsOf(now, ready, ready, ready)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
-			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext-t0",
+			Namespace: "default", ID: "restored",
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "p", SnapshotID: "ext-t0"},
+			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeCreating},
 		})
 		return nil
 	})

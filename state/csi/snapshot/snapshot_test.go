@@ -52,15 +52,16 @@ func (w store) write(fault string, do func(*mvcc.WriteTx) error) {
 
 func testVolume(id, volumeState string) *structs.CSIVolume {
 	v := &structs.CSIVolume{
-		Namespace: "default",
-		ID:        id,
-		Name:      id,
-		PluginID:  "p",
-		State:     volumeState,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		Namespace: "default", ID: id,
+		CSIVolumeSpec: structs.CSIVolumeSpec{
+			Name:     id,
+			PluginID: "p",
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		CSIVolumeOrigin: structs.CSIVolumeOrigin{State: volumeState},
 	}
 	if volumeState == structs.VolumeReady {
 		v.ExternalID = "ext-" + id
