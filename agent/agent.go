@@ -17,7 +17,7 @@ import (
 
 	"berth/agent/certificate"
 	"berth/api"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/client"
 	"berth/client/hooks/secrets"
 	"berth/consul"
@@ -132,6 +132,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 func (a *Agent) newHandler(logger hclog.Logger) http.Handler {
 	cfg := a.config()
 	return api.NewHandler(api.Config{
+		Routes:        areas.Routes(),
 		Caller:        rights.ForPeople(a.caller),
 		Own:           a.caller,
 		ACL:           cfg.ACL.Enabled,

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"berth/api/operator"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ func TestAgent_WritesAnAuditLog(t *testing.T) {
 	f := newConfigFile(t, text)
 	addr, log, stop := startServer(t, "-data-dir", dir, "-config", f.path)
 	status, answer := putJob(t, addr, `{"Job":{"ID":"j"}}`) // it is invalid
-	if err := overSocket(t, dir).SystemGC(t.Context()); err != nil {
+	if err := operator.GC(t.Context(), overSocket(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	all := auditLines(t, path)
@@ -72,7 +73,7 @@ func TestAgent_WritesAnAuditLog(t *testing.T) {
 	must(os.Rename(path, path+".old"))
 	f.reload(text)
 	log.await(t, "configuration reloaded")
-	must(overSocket(t, dir).SystemGC(t.Context()))
+	must(operator.GC(t.Context(), overSocket(t, dir)))
 	if got := auditLines(t, path); len(got) != 2 {
 		t.Errorf("the new file has %+v", got)
 	}

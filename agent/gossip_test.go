@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -49,18 +50,18 @@ func TestGossipKeyring_IsServedOverTheOperatorSocketAlone(t *testing.T) {
 		cluster.GossipKeyUse,
 		cluster.GossipKeyRemove,
 	} {
-		_, err := api.GossipKeyring(t.Context(), tcp, op, key)
+		_, err := operator.GossipKeyring(t.Context(), tcp, op, key)
 		wantDenied(t, string(op), err, filepath.Join(dir, "berth.sock"))
 	}
 
 	socket := overSocket(t, dir)
 	for _, op := range []cluster.GossipKeyOperation{cluster.GossipKeyInstall, cluster.GossipKeyUse} {
-		rings, err := api.GossipKeyring(t.Context(), socket, op, key)
+		rings, err := operator.GossipKeyring(t.Context(), socket, op, key)
 		if err != nil || rings.NumNodes != 1 || rings.NumErr != 0 {
 			t.Errorf("%s over the socket: got %+v, error %v", op, rings, err)
 		}
 	}
-	rings, err := api.GossipKeyring(t.Context(), socket, cluster.GossipKeyList, "")
+	rings, err := operator.GossipKeyring(t.Context(), socket, cluster.GossipKeyList, "")
 	if err != nil || len(rings.Keys) != 2 || rings.PrimaryKeys[key] != 1 || rings.Keys[canaryKey] != 1 {
 		t.Errorf("the keys are %+v, error %v", rings, err)
 	}
@@ -69,7 +70,7 @@ func TestGossipKeyring_IsServedOverTheOperatorSocketAlone(t *testing.T) {
 func TestGossipKeyring_NeedsAServerThatEncrypts(t *testing.T) {
 	dir := shortDir(t)
 	startServer(t, "-data-dir", dir)
-	_, err := api.GossipKeyring(t.Context(), overSocket(t, dir), cluster.GossipKeyList, "")
+	_, err := operator.GossipKeyring(t.Context(), overSocket(t, dir), cluster.GossipKeyList, "")
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "server.encrypt") {
 		t.Errorf("a server without a key: got %v", err)
 	}
@@ -101,9 +102,9 @@ func TestGossipKey_IsInNoOutput(t *testing.T) {
 	socket := overSocket(t, dir)
 	for _, op := range []cluster.GossipKeyOperation{
 		cluster.GossipKeyInstall, cluster.GossipKeyUse, cluster.GossipKeyRemove} {
-		_, err := api.GossipKeyring(t.Context(), socket, op, canaryKey)
+		_, err := operator.GossipKeyring(t.Context(), socket, op, canaryKey)
 		check(string(op), fmt.Sprint(err))
-		_, err = api.GossipKeyring(t.Context(), socket, op, canaryKey+"=")
+		_, err = operator.GossipKeyring(t.Context(), socket, op, canaryKey+"=")
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s with a wrong key: got %v", op, err)
 		}
@@ -117,14 +118,14 @@ func TestGossipKey_IsInNoOutput(t *testing.T) {
 		encryptWith(canaryKey) + "\n" + encryptWith(canaryKey),
 	} {
 		writeConfig(t, filepath.Join(dir, "agent.hcl"), line)
-		err := socket.AgentReload(t.Context())
+		err := operator.Reload(t.Context(), socket)
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "encrypt") {
 			t.Errorf("with %s: got %v", line, err)
 		}
 		check("a reload", fmt.Sprint(err))
 	}
 	writeConfig(t, filepath.Join(dir, "agent.hcl"), encryptWith(cluster.NewGossipKey()))
-	if err := socket.AgentReload(t.Context()); err != nil {
+	if err := operator.Reload(t.Context(), socket); err != nil {
 		t.Error(err)
 	}
 	log.await(t, "server.encrypt") // takes effect after a restart, and is named

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/api"
-	"berth/api/agents"
+	"berth/api/operator"
 	"berth/internal/pki"
 	"berth/structs"
 )
@@ -39,7 +39,7 @@ func TestIdentity_OfANodeIsRenewedOnARequest(t *testing.T) {
 	n := s.addNode("n1")
 	<-n.running.client.Registered()
 	near := socketOf(t, n.running)
-	first, err := agents.NodeIdentity(t.Context(), near, "")
+	first, err := operator.NodeIdentity(t.Context(), near, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,19 +53,19 @@ func TestIdentity_OfANodeIsRenewedOnARequest(t *testing.T) {
 	var far *api.NodeIdentity
 	server := socketOf(t, s.leader())
 	awaitCondition(t, "the server passes a renewal on", func() bool {
-		far, err = agents.RenewNodeIdentity(t.Context(), server, "n1")
+		far, err = operator.RenewNodeIdentity(t.Context(), server, "n1")
 		return err == nil
 	})
 	if far.Claims.Serial == claims.Serial || far.Claims.Serial != n.serialOnDisk(t) ||
 		far.Claims.Subject != claims.Subject {
 		t.Errorf("the renewed identity is %+v after %+v", far.Claims, claims)
 	}
-	again, err := agents.NodeIdentity(t.Context(), server, "n1")
+	again, err := operator.NodeIdentity(t.Context(), server, "n1")
 	if err != nil || again.Claims.Serial != far.Claims.Serial {
 		t.Errorf("the server shows %+v, %v", again, err)
 	}
 
-	_, err = agents.NodeIdentity(t.Context(), server, "")
+	_, err = operator.NodeIdentity(t.Context(), server, "")
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("a server without a node answers %v", err)
 	}

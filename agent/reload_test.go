@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/structs"
 )
 
@@ -138,12 +139,12 @@ func TestAgent_ReloadsOnARequest(t *testing.T) {
 		return getJSON[*api.AgentSelf](t, addr+"/v1/agent/self").Config["LogLevel"]
 	}
 	file.write(`log_level = "debug"`)
-	err := c.AgentReload(t.Context())
+	err := operator.Reload(t.Context(), c)
 	if err != nil || level() != "debug" {
 		t.Errorf("got the level %v, error %v, want debug", level(), err)
 	}
 	file.write(`log_level = "loud"`)
-	err = c.AgentReload(t.Context())
+	err = operator.Reload(t.Context(), c)
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "log_level") ||
 		level() != "debug" {
 		t.Errorf("a wrong setting: got the level %v, error %v", level(), err)

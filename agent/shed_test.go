@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/internal/level"
@@ -65,6 +66,7 @@ func serveUnderGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	t.Cleanup(s.Close)
 	s.Shed(gate)
 	return serveConns(t, defaultLimits(), api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       s,
 		Agent:        &apitest.Agent{},
 		Logger:       hclog.NewNullLogger(),

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/api/volumes"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -47,7 +48,7 @@ func TestOperatorSocket_ServesTheAPIUntilTheEndOfTheAgent(t *testing.T) {
 		t.Fatalf("got %v, error %v", info, err)
 	}
 
-	self, err := overSocket(t, dir).AgentSelf(t.Context())
+	self, err := operator.ReadAgent(t.Context(), overSocket(t, dir))
 	if err != nil || self.Config["DataDir"] != dir {
 		t.Errorf("got the agent %+v, error %v", self, err)
 	}
@@ -70,7 +71,7 @@ func TestOperatorSocket_RejectsASecondAgentOnTheDirectory(t *testing.T) {
 		t.Errorf("the second agent ended with %d", code)
 	}
 	log.await(t, "another agent uses it")
-	if _, err := overSocket(t, dir).AgentSelf(t.Context()); err != nil {
+	if _, err := operator.ReadAgent(t.Context(), overSocket(t, dir)); err != nil {
 		t.Errorf("the first agent: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"berth/internal/agentlog"
@@ -90,4 +91,32 @@ type IdentityClaims struct {
 	RenewAt int64 `json:"renew_at,omitempty"`
 	// RenewalFault is the error of the last renewal, "" if it has not failed.
 	RenewalFault string `json:"renewal_fault,omitempty"`
+}
+
+// Metrics are the metrics of one process (see internal/telemetry).
+type Metrics interface {
+	// Summary returns the newest finished interval for JSON.
+	Summary() (any, error)
+	// Prometheus serves all series as text. It is nil if the agent's configuration does not enable it.
+	Prometheus() http.Handler
+}
+
+// AllocRestartRequest names the tasks of an allocation to restart: the one with the name, all with AllTasks,
+// else the running ones. The dialect defines the keys.
+type AllocRestartRequest struct {
+	TaskName string
+	AllTasks bool // also the ended ones, in the order of their lifecycles
+}
+
+// AllocSignalRequest names a signal and a task, "" for all that run. The dialect defines the keys.
+type AllocSignalRequest struct {
+	Task   string
+	Signal string // for example SIGHUP or HUP
+}
+
+// Dir is a directory of an allocation on the node of an agent.
+type Dir struct {
+	Path string
+	// Ended is closed when the tasks that write in it have ended. It may be nil.
+	Ended <-chan struct{}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/structs"
 )
 
@@ -33,13 +34,17 @@ func TestAllocControl_ReachesTheNodesAgent(t *testing.T) {
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
 		t.Cleanup(c.Close)
 		for _, call := range []func() error{
-			func() error { return c.AllocRestart(t.Context(), "here", api.AllocRestartRequest{}) },
-			func() error { return c.AllocRestart(t.Context(), "here", api.AllocRestartRequest{TaskName: "web"}) },
-			func() error { return c.AllocRestart(t.Context(), "here", api.AllocRestartRequest{AllTasks: true}) },
+			func() error { return allocs.Restart(t.Context(), c, "here", api.AllocRestartRequest{}) },
 			func() error {
-				return c.AllocSignal(t.Context(), "here", api.AllocSignalRequest{Task: "web", Signal: "HUP"})
+				return allocs.Restart(t.Context(), c, "here", api.AllocRestartRequest{TaskName: "web"})
 			},
-			func() error { return c.AllocGC(t.Context(), "here") },
+			func() error {
+				return allocs.Restart(t.Context(), c, "here", api.AllocRestartRequest{AllTasks: true})
+			},
+			func() error {
+				return allocs.Signal(t.Context(), c, "here", api.AllocSignalRequest{Task: "web", Signal: "HUP"})
+			},
+			func() error { return allocs.GC(t.Context(), c, "here") },
 		} {
 			if err := call(); err != nil {
 				t.Error(err)
@@ -56,7 +61,7 @@ func TestAllocControl_ReachesTheNodesAgent(t *testing.T) {
 		if !slices.Equal(acts, want) {
 			t.Errorf("the node's agent got\n%q, want\n%q", acts, want)
 		}
-		err := c.AllocRestart(t.Context(), "here", api.AllocRestartRequest{TaskName: "ended"})
+		err := allocs.Restart(t.Context(), c, "here", api.AllocRestartRequest{TaskName: "ended"})
 		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), "does not run") {
 			t.Errorf("an ended task: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -42,12 +43,12 @@ func TestAllocStats_ComeFromTheNodesAgent(t *testing.T) {
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
 		t.Cleanup(c.Close)
 		for _, task := range []string{"", "web"} {
-			got, err := c.AllocStats(t.Context(), "here", task)
+			got, err := allocs.Stats(t.Context(), c, "here", task)
 			if err != nil || got.Timestamp != 77 || got.Tasks["web"].ResourceUsage.MemoryStats.RSS != 5 {
 				t.Errorf("task %q: got %+v, %v", task, got, err)
 			}
 		}
-		_, err := c.AllocStats(t.Context(), "here", "ended")
+		_, err := allocs.Stats(t.Context(), c, "here", "ended")
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "does not run") {
 			t.Errorf("an ended task: %v", err)
 		}

@@ -22,7 +22,7 @@ type archiveSpool struct {
 }
 
 // spoolArchive keeps the archive that save writes. An error of save is returned as it is.
-func spoolArchive(save func(io.Writer) error) (_ *archiveSpool, err error) {
+func SpoolArchive(save func(io.Writer) error) (_ *archiveSpool, err error) {
 	file, err := os.CreateTemp("", "berth-snapshot-*")
 	if err != nil {
 		return nil, spoolFault(err)
@@ -67,7 +67,7 @@ func digestValue(sum hash.Hash) string {
 
 // receiveArchive copies an archive to w and verifies its digest, a value of the header Digest. The error is
 // unavailable, and the content of w is then useless.
-func receiveArchive(w io.Writer, archive io.Reader, digest string) error {
+func ReceiveArchive(w io.Writer, archive io.Reader, digest string) error {
 	sum := sha256.New()
 	_, err := io.Copy(io.MultiWriter(w, sum), archive)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestReceive_VerifiesTheDigestOfTheSender(t *testing.T) {
-	spool, err := spoolArchive(func(w io.Writer) error {
+	spool, err := SpoolArchive(func(w io.Writer) error {
 		_, err := io.WriteString(w, "an archive")
 		return err
 	})
@@ -24,11 +24,11 @@ func TestReceive_VerifiesTheDigestOfTheSender(t *testing.T) {
 		t.Fatalf("%d bytes of %d: %v", sent.Len(), spool.Size, err)
 	}
 
-	err = receiveArchive(&received, bytes.NewReader(sent.Bytes()), spool.Digest)
+	err = ReceiveArchive(&received, bytes.NewReader(sent.Bytes()), spool.Digest)
 	if err != nil || received.String() != "an archive" {
 		t.Errorf("got %q, %v", received.String(), err)
 	}
-	err = receiveArchive(io.Discard, bytes.NewReader(sent.Bytes()[1:]), spool.Digest)
+	err = ReceiveArchive(io.Discard, bytes.NewReader(sent.Bytes()[1:]), spool.Digest)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a damaged archive: %v", err)
 	}
@@ -36,7 +36,7 @@ func TestReceive_VerifiesTheDigestOfTheSender(t *testing.T) {
 
 func TestWrite_ReturnsTheErrorOfTheSave(t *testing.T) {
 	fault := errors.New("no leader")
-	_, err := spoolArchive(func(io.Writer) error { return fault })
+	_, err := SpoolArchive(func(io.Writer) error { return fault })
 	if err != fault {
 		t.Errorf("got %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -40,7 +41,7 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 		if resp.StatusCode != want || !strings.Contains(body, `"LastContact":"31ms"`) {
 			t.Errorf("healthy %t: %s %s", healthy, resp.Status, body)
 		}
-		got, _, err := c.AutopilotHealth(t.Context(), nil)
+		got, _, err := operator.AutopilotHealth(t.Context(), c, nil)
 		if err != nil {
 			t.Fatalf("healthy %t: %v", healthy, err)
 		}
@@ -50,7 +51,7 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 		}
 	}
 	apitest.Fail(s.caller, cluster.AutopilotHealth, structs.Unavailablef("no leader"))
-	_, _, err := c.AutopilotHealth(t.Context(), nil)
+	_, _, err := operator.AutopilotHealth(t.Context(), c, nil)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a leader: %v", err)
 	}
@@ -69,7 +70,7 @@ func TestAutopilotConfig_HasDurationsAsTexts(t *testing.T) {
 			t.Errorf("the answer lacks %s: %s", text, body)
 		}
 	}
-	got, _, err := c.AutopilotConfig(t.Context(), nil)
+	got, _, err := operator.GetAutopilotConfig(t.Context(), c, nil)
 	if err != nil || *got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/areas"
 	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
@@ -111,6 +112,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	t.Cleanup(s.Close)
 	return api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       s,
 		Agent:        newAgent(),
 		Logger:       hclog.NewNullLogger(),

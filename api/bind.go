@@ -24,13 +24,13 @@ import (
 // Call is one request that the handler serves. It lives as long as the request, and is used by one goroutine.
 type Call struct {
 	*handler
-	w     http.ResponseWriter
-	r     *http.Request
-	began bool // the answer is partly written, so its status cannot change
+	Writer  http.ResponseWriter
+	Request *http.Request
+	Began   bool // the answer is partly written, so its status cannot change
 	// The query is parsed at its first use, because many requests have none.
 	params url.Values
 
-	ignored ignoredFields // of the job in the body
+	Ignored ignoredFields // of the job in the body
 	caller  access.Caller // of a route that the agent serves itself
 }
 
@@ -40,21 +40,21 @@ type ServeFunc[T any] func(c *Call) (answer any, err error)
 
 // Ctx returns the context of the request, which ends with it.
 func (c *Call) Ctx() context.Context {
-	return c.r.Context()
+	return c.Request.Context()
 }
 
 // ID is the part of the path that names the resource, without escapes.
-func (c *Call) ID() string { return c.r.PathValue("id") }
+func (c *Call) ID() string { return c.Request.PathValue("id") }
 
 // Tag is the part of the path that names a tag, without escapes.
-func Tag(c *Call) string { return c.r.PathValue("tag") }
+func Tag(c *Call) string { return c.Request.PathValue("tag") }
 
 // SetHeader sets a header of the answer.
-func (c *Call) SetHeader(name, value string) { c.w.Header().Set(name, value) }
+func (c *Call) SetHeader(name, value string) { c.Writer.Header().Set(name, value) }
 
 // Source returns the address of the caller without its port, "" for one at a socket of the machine.
 func Source(c *Call) string {
-	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
+	host, _, err := net.SplitHostPort(c.Request.RemoteAddr)
 	if err != nil {
 		return ""
 	}
@@ -69,7 +69,7 @@ func (c *Call) Param(name string) string {
 // Params returns all parameters of the query. The caller changes none.
 func (c *Call) Params() url.Values {
 	if c.params == nil {
-		c.params = c.r.URL.Query()
+		c.params = c.Request.URL.Query()
 	}
 	return c.params
 }
@@ -85,14 +85,14 @@ func (c *Call) Flag(name string) (bool, error) {
 	default:
 		on, err := strconv.ParseBool(v)
 		if err != nil {
-			return false, badParam(name, v, "true or false")
+			return false, BadParam(name, v, "true or false")
 		}
 		return on, nil
 	}
 }
 
 // badParam cuts the value, which is of any size, in its text.
-func badParam(name, value, expected string) error {
+func BadParam(name, value, expected string) error {
 	shown := structs.Cut(value, structs.MaxQuoted)
 	return structs.Invalidf("the parameter %s is %q, expected %s",
 		name, shown, expected)
@@ -144,7 +144,7 @@ func callMethod(
 		case readResponse:
 			c.setMeta(r.Meta())
 		case writeResponse:
-			c.setIndex(r.Written().Index)
+			c.SetIndex(r.Written().Index)
 		}
 
 		return pick(resp), nil
@@ -170,7 +170,7 @@ func bindRequest(c *Call, req any, bind func(c *Call, req any) error) error {
 			return err
 		}
 	case writeRequest:
-		if err := c.bindWrite(r.Write()); err != nil {
+		if err := c.BindWrite(r.Write()); err != nil {
 			return err
 		}
 	}
@@ -200,8 +200,8 @@ func (c *Call) bindQuery(q *structs.QueryOptions) error {
 	// All are parsed and the first fault is reported, in the order below.
 	var consistent bool
 	var faults [6]error
-	q.MinIndex, faults[0] = numberParam[uint64](c, "index", 64)
-	q.PerPage, faults[1] = numberParam[int32](c, "per_page", 31)
+	q.MinIndex, faults[0] = NumberParam[uint64](c, "index", 64)
+	q.PerPage, faults[1] = NumberParam[int32](c, "per_page", 31)
 	q.MaxWait, faults[2] = c.waitParam()
 	q.Reverse, faults[3] = c.Flag("reverse")
 	q.AllowStale, faults[4] = c.Flag("stale")
@@ -218,11 +218,11 @@ func (c *Call) bindQuery(q *structs.QueryOptions) error {
 	return nil
 }
 
-func (c *Call) bindWrite(w *structs.WriteOptions) (err error) {
+func (c *Call) BindWrite(w *structs.WriteOptions) (err error) {
 	w.Region = c.Param("region")
 	w.Namespace = c.Param("namespace")
 	w.AuthToken = c.Token()
-	w.Created, err = numberParam[uint64](c, "created", 64)
+	w.Created, err = NumberParam[uint64](c, "created", 64)
 	return err
 }
 
@@ -237,21 +237,21 @@ func (c *Call) waitParam() (time.Duration, error) {
 
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, badParam("wait", s, "a duration such as 30s")
+		return 0, BadParam("wait", s, "a duration such as 30s")
 	}
 	return min(d, maxWait), nil
 }
 
 // numberParam reads a parameter that is a non-negative number. bits bounds its size. The field in the request
 // has as many bits, so a number that does not fit is a fault and is not cut.
-func numberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, error) {
+func NumberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, error) {
 	s := c.Param(name)
 	if s == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseUint(s, 10, bits)
 	if err != nil {
-		return 0, badParam(name, s, "a number that is not negative")
+		return 0, BadParam(name, s, "a number that is not negative")
 	}
 	return T(n), nil
 }
@@ -260,7 +260,7 @@ func numberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, e
 var tokenHeaders = []string{"X-Berth-Token", "X-Nomad-Token", "Authorization"}
 
 // Token returns the secret of the caller from the first header that has it.
-func (c *Call) Token() string { return TokenOf(c.r.Header) }
+func (c *Call) Token() string { return TokenOf(c.Request.Header) }
 
 // TokenOf returns the secret of the caller from the first header that has it.
 func TokenOf(h http.Header) string {
@@ -286,14 +286,14 @@ func (c *Call) DecodeBody(dst any) error {
 	if string(bytes.TrimSpace(text)) == "null" {
 		return structs.Invalidf("the body is null; expected an object")
 	}
-	return conf.DecodeJSON(text, dst, dialectDefault)
+	return conf.DecodeJSON(text, dst, DialectDefault)
 }
 
 // readBody reads the body of the request and reserves the memory to decode it. Decoding takes more memory
 // than the text, so it has to fit into the budget of all bodies first.
 func (c *Call) readBody() ([]byte, error) {
-	text, err := io.ReadAll(c.r.Body)
-	bound, ok := c.r.Body.(*requestBody)
+	text, err := io.ReadAll(c.Request.Body)
+	bound, ok := c.Request.Body.(*requestBody)
 	if ok && err == nil {
 		err = bound.ReserveDecoded(text)
 	}
@@ -307,18 +307,18 @@ func (c *Call) readBody() ([]byte, error) {
 
 // DecodeOptionalBody is like DecodeBody, for a request that may have no body, or null.
 func (c *Call) DecodeOptionalBody(dst any) error {
-	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
+	if c.Request.ContentLength == 0 || c.Request.Body == http.NoBody {
 		return nil
 	}
 	text, err := c.readBody()
 	if err != nil {
 		return err
 	}
-	return conf.DecodeJSON(text, dst, dialectDefault)
+	return conf.DecodeJSON(text, dst, DialectDefault)
 }
 
 // missing is the error of a body without a field that has no default.
-func missing(field, expected string) error {
+func Missing(field, expected string) error {
 	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
@@ -342,9 +342,9 @@ const (
 // Secrets reads the secrets of a plugin from the headers. The header of berth can have any value, also one
 // with commas or equal signs.
 func (c *Call) Secrets() (structs.Secrets, error) {
-	encoded := c.r.Header.Get(headerBerthSecrets)
+	encoded := c.Request.Header.Get(headerBerthSecrets)
 	if encoded == "" {
-		return parseSecrets(c.r.Header.Get(headerSecrets))
+		return parseSecrets(c.Request.Header.Get(headerSecrets))
 	}
 
 	var secrets structs.Secrets
@@ -394,4 +394,23 @@ func Waits(r *http.Request) bool {
 	}
 	index, err := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
 	return err == nil && index > 0
+}
+
+// Whole selects the whole response.
+func Whole[Resp any](a *Resp) *Resp { return a }
+
+// DialectOptions has the parameters that the public client repeats in bodies.
+type DialectOptions struct {
+	Region    string
+	Namespace string
+	SecretID  json.RawMessage
+}
+
+// allowSecrets returns an error if the caller may have no values of variables and no join tokens: see
+// Config.CheckSecrets.
+func AllowSecrets(c *Call) error {
+	if c.CheckSecrets == nil {
+		return nil
+	}
+	return NoteDenied(c.Ctx(), c.Audit, c.CheckSecrets(c.Request))
 }

@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/internal/keyring"
 	"berth/structs"
 )
@@ -27,6 +28,7 @@ import (
 func idleServer(t *testing.T, idle time.Duration) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
 	s.Server = httptest.NewServer(api.NewHandler(api.Config{
+		Routes:   areas.Routes(),
 		Caller:   s.caller,
 		Agent:    s.agent,
 		Logger:   hclog.NewNullLogger(),
@@ -121,7 +123,9 @@ func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 // request with a body of a length. It returns the end of the client.
 func beginVirtually(t *testing.T, c api.Config, request string, length int) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	c.Caller, c.Logger = &apitest.Caller{}, hclog.NewNullLogger()
+	c.Routes = areas.Routes()
+	c.Caller = &apitest.Caller{}
+	c.Logger = hclog.NewNullLogger()
 	srv := &http.Server{Handler: api.NewHandler(c)}
 	listener := newPipes()
 	go func() { _ = srv.Serve(listener) }()
@@ -297,6 +301,7 @@ func TestAccessLog_NamesStatusSizeAndRemote(t *testing.T) {
 	var out bytes.Buffer
 	caller := &apitest.Caller{}
 	h := api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       caller,
 		Agent:        newAgent(),
 		AllowedHosts: []string{"example.com"},

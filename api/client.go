@@ -37,8 +37,10 @@ type ClientConfig struct {
 	Late func()
 }
 
-// Client calls one agent. An error has the kind that the agent gave it. The kind is unavailable if the agent
-// cannot be reached. A Client is safe for concurrent use.
+// Client calls one agent. The calls are functions of the areas of the API, such as jobs.List, and take it as
+// their second argument. Its methods are about the client itself: Close ends its connections, On binds it to
+// a row, and Namespace and Address tell where it calls. An error has the kind that the agent gave it. The
+// kind is unavailable if the agent cannot be reached. A Client is safe for concurrent use.
 type Client struct {
 	// cfg is read-only after NewClient: see Client.
 	cfg   ClientConfig
@@ -118,12 +120,12 @@ func QueryValues(q *Query) url.Values {
 		return v
 	}
 
-	setGiven(v, "region", q.Region)
-	setGiven(v, "namespace", q.Namespace)
-	setGiven(v, "prefix", q.Prefix)
-	setGiven(v, "filter", q.Filter)
-	setGiven(v, "sort", q.Sort)
-	setGiven(v, "next_token", q.NextToken)
+	SetGiven(v, "region", q.Region)
+	SetGiven(v, "namespace", q.Namespace)
+	SetGiven(v, "prefix", q.Prefix)
+	SetGiven(v, "filter", q.Filter)
+	SetGiven(v, "sort", q.Sort)
+	SetGiven(v, "next_token", q.NextToken)
 	if q.MinIndex > 0 {
 		v.Set("index", strconv.FormatUint(q.MinIndex, 10))
 	}
@@ -148,7 +150,7 @@ func QueryValues(q *Query) url.Values {
 }
 
 // setGiven sets a parameter that has a value.
-func setGiven(v url.Values, name, value string) {
+func SetGiven(v url.Values, name, value string) {
 	if value != "" {
 		v.Set(name, value)
 	}
@@ -190,7 +192,7 @@ func (c *Client) openOnce(ctx context.Context, r Request) (*http.Response, error
 	}
 	// r.route.Also is a status whose body is an answer of the route.
 	if resp.StatusCode/100 != 2 && resp.StatusCode != r.route.Also {
-		defer closeBody(resp)
+		defer CloseBody(resp)
 		return nil, errorOf(resp)
 	}
 	return resp, nil
@@ -228,8 +230,8 @@ func (c *Client) urlOf(r Request) string {
 		query = url.Values{}
 	}
 
-	setGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
-	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
+	SetGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
+	SetGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
 	if c.created != 0 && r.route.method() != http.MethodGet {
 		query.Set("created", strconv.FormatUint(c.created, 10))
 	}
@@ -268,13 +270,13 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 }
 
 // closeBody closes the body of an answer. Its error loses nothing.
-func closeBody(resp *http.Response) { _ = resp.Body.Close() }
+func CloseBody(resp *http.Response) { _ = resp.Body.Close() }
 
 // errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
 	// Not more: the server may be no agent, and send pages without an end.
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	kind := structs.Kind(resp.Header.Get(headerErrorKind))
+	kind := structs.Kind(resp.Header.Get(HeaderErrorKind))
 	// Go's server answers so when plain text meets TLS.
 	if resp.StatusCode == http.StatusBadRequest && kind == "" &&
 		bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
@@ -311,7 +313,7 @@ func (c *Client) callJSON(ctx context.Context, r Request, out any) (*Meta, error
 	if err != nil {
 		return nil, err
 	}
-	defer closeBody(resp)
+	defer CloseBody(resp)
 	// The whole body is read before it is decoded, so a connection that breaks is told apart from a wrong
 	// answer.
 	body, err := io.ReadAll(resp.Body)
@@ -335,7 +337,7 @@ func metaOf(h http.Header) *Meta {
 		KnownLeader: h.Get(headerKnownLeader) == "true",
 		NextToken:   h.Get(headerNextToken),
 	}
-	m.Index, _ = strconv.ParseUint(h.Get(headerIndex), 10, 64) // some answers have none
+	m.Index, _ = strconv.ParseUint(h.Get(HeaderIndex), 10, 64) // some answers have none
 	ms, _ := strconv.ParseInt(h.Get(headerLastContact), 10, 64)
 	m.LastContact = time.Duration(ms) * time.Millisecond
 	return m

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/api/transport"
 	"berth/internal/pki"
 	"berth/structs"
@@ -71,7 +72,7 @@ func TestClient_UsesTLSForCallsAndForCommands(t *testing.T) {
 	address, settings := overTLS(t, s)
 	c := api.NewClient(api.ClientConfig{Address: address, TLS: settings})
 	defer c.Close()
-	_, err := c.AgentSelf(t.Context())
+	_, err := operator.ReadAgent(t.Context(), c)
 	if err != nil {
 		t.Errorf("a call: %v", err)
 	}
@@ -103,8 +104,8 @@ func TestClient_ExplainsTLSForCallsAndForCommands(t *testing.T) {
 		{"no file", address, transport.TLS{CACert: "none"}, structs.KindInvalid, "no such file"},
 	} {
 		c := api.NewClient(api.ClientConfig{Address: tc.address, TLS: tc.settings})
-		_, err := c.AgentSelf(t.Context())
-		_, ofCommand := c.OpenExec(t.Context(), "here", "", &api.Exec{Command: []string{"sh"}})
+		_, err := operator.ReadAgent(t.Context(), c)
+		_, ofCommand := api.OpenExec(t.Context(), c, "here", "", &api.Exec{Command: []string{"sh"}})
 		c.Close()
 		for _, err := range []error{err, ofCommand} {
 			if !structs.IsKind(err, tc.kind) || !strings.Contains(err.Error(), tc.want) {
@@ -124,7 +125,7 @@ func TestClient_TakesTheErrorOfAnAgentAsItIs(t *testing.T) {
 	defer srv.Close()
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
-	_, err := c.AgentSelf(t.Context())
+	_, err := operator.ReadAgent(t.Context(), c)
 	if err == nil || !strings.Contains(err.Error(), quoted) {
 		t.Errorf("got %v", err)
 	}

@@ -76,7 +76,7 @@ func tellEnd(w http.ResponseWriter, err error) {
 
 // confirmedBody returns the body of an answer. A read at its end returns the error of tellEnd, if there is
 // one.
-func confirmedBody(resp *http.Response) io.ReadCloser { return confirmedReader{resp.Body, resp} }
+func ConfirmedBody(resp *http.Response) io.ReadCloser { return confirmedReader{resp.Body, resp} }
 
 type confirmedReader struct {
 	io.ReadCloser

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/structs"
 )
 
@@ -16,11 +17,11 @@ func TestJobs_SendTheTokenOfTheSubmitter(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	job := &structs.Job{ID: "j"}
-	revert := api.JobRevertOptions{ConsulToken: token}
-	_, _ = c.JobRegister(t.Context(), job, api.JobRegisterOptions{ConsulToken: token})
-	_, _ = c.JobRevert(t.Context(), "j", 1, revert)
+	revert := jobs.RevertOptions{ConsulToken: token}
+	_, _ = jobs.Register(t.Context(), c, job, jobs.RegisterOptions{ConsulToken: token})
+	_, _ = jobs.Revert(t.Context(), c, "j", 1, revert)
 	job.ConsulToken = token // as a job in JSON has it
-	_, _ = c.JobRegister(t.Context(), job, api.JobRegisterOptions{})
+	_, _ = jobs.Register(t.Context(), c, job, jobs.RegisterOptions{})
 	for i, sent := range s.caller.Take() {
 		var got structs.Secret
 		switch req := sent.Request.(type) {

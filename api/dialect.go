@@ -24,7 +24,7 @@ var dialectDefaults = map[string]string{
 }
 
 // dialectDefault reports whether an unknown field has the default of the dialect.
-func dialectDefault(field string, value json.RawMessage) (is bool, remedy string) {
+func DialectDefault(field string, value json.RawMessage) (is bool, remedy string) {
 	text, ok := dialectDefaults[field]
 	if !ok {
 		return false, ""
@@ -74,7 +74,7 @@ func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, 
 
 	reason, ignored := withoutEffect[field]
 	if !ignored {
-		return dialectDefault(field, value)
+		return DialectDefault(field, value)
 	}
 	i.warn(field, value, reason)
 	return true, ""
@@ -96,7 +96,7 @@ func (i *ignoredFields) add(line string) {
 }
 
 // addTo adds the warnings to others, a line each.
-func (i *ignoredFields) addTo(warnings *string) {
+func (i *ignoredFields) AddTo(warnings *string) {
 	lines := append([]string{*warnings}, i.warnings...)
 	*warnings = strings.Trim(strings.Join(lines, "\n"), "\n")
 }
@@ -114,27 +114,27 @@ func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 }
 
 // decodeJobBody decodes a body that has a job. If faults of the body leave the job, the job's faults follow.
-func (c *Call) decodeJobBody(body any, job **structs.Job) error {
+func (c *Call) DecodeJobBody(body any, job **structs.Job) error {
 	text, err := c.readBody()
 	if err != nil {
 		return err
 	}
-	err = conf.DecodeJSON(text, body, c.ignored.accept)
+	err = conf.DecodeJSON(text, body, c.Ignored.accept)
 	var faults *conf.JSONFaults
 	switch {
 	case errors.As(err, &faults) && faults.Partly && *job != nil:
 		return c.addJobFaults(text, *job, faults)
 	case err == nil && *job == nil:
 		return structs.Invalidf("Job: expected a job, found none")
-	case err == nil && c.ignored.former > 0:
-		return addFormerFields(text, *job, c.ignored.former)
+	case err == nil && c.Ignored.former > 0:
+		return addFormerFields(text, *job, c.Ignored.former)
 	}
 	return err
 }
 
 // addJobFaults adds the faults of a job to the faults of the body, which left the job.
 func (c *Call) addJobFaults(text []byte, job *structs.Job, faults *conf.JSONFaults) error {
-	end, err := c.beginParsing()
+	end, err := c.BeginParsing()
 	if err != nil {
 		return err
 	}
@@ -149,4 +149,17 @@ func (c *Call) addJobFaults(text []byte, job *structs.Job, faults *conf.JSONFaul
 		faults.Add(fault)
 	}
 	return structs.Invalidf("%w", faults)
+}
+
+// parsing bounds the job files that one process parses at a time, because each may take MaxEvaluation.
+var parsing = make(chan struct{}, 2)
+
+// beginParsing waits for one of the places of parsing, which end releases.
+func (c *Call) BeginParsing() (end func(), err error) {
+	select {
+	case parsing <- struct{}{}:
+		return func() { <-parsing }, nil
+	case <-c.Ctx().Done():
+		return nil, c.Ctx().Err()
+	}
 }

@@ -33,7 +33,13 @@ type ExecFunc func(ctx context.Context, x *Exec) (exitCode int, err error)
 // maxForwarded bounds the commands that an agent forwards at a time: each holds two connections.
 const maxForwarded = 2 * structs.MaxExecs
 
-var allocExec = NewEndpoint[struct{}](Get, "/v1/client/allocation/{id}/exec",
+// sessions has the routes of sessions in tasks.
+var sessions Table
+
+// SessionRoutes returns the routes of sessions in tasks.
+func SessionRoutes() []*Route { return sessions.Routes() }
+
+var allocExec = NewEndpoint[struct{}](&sessions, Get, "/v1/client/allocation/{id}/exec",
 	serveExec, Streams, Needs(access.NeedsAllocExec))
 
 // serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
@@ -54,7 +60,7 @@ func serveExec(c *Call) (any, error) {
 		Group:     c.Param("group"),
 	})
 	// An agent that has got the request from another one does not forward it again.
-	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
+	far := structs.IsKind(err, structs.KindNotFound) && c.Request.Header.Get(headerHops) == ""
 	if err != nil && !far {
 		return nil, err
 	}
@@ -76,8 +82,8 @@ func serveExec(c *Call) (any, error) {
 				"end one of them, or use the agent of the node (-address)", c.MaxForwarded)
 		}
 
-		c.r.Header.Del("Origin") // it is checked, and the other agent has another name
-		return nil, c.proxyToAlloc(err)
+		c.Request.Header.Del("Origin") // it is checked, and the other agent has another name
+		return nil, c.ProxyToAlloc(err)
 	}
 
 	return nil, c.serveSession(run, x)
@@ -85,22 +91,22 @@ func serveExec(c *Call) (any, error) {
 
 // ServeExec serves a request as one for a command in an allocation, with its rights and its audit lines.
 func ServeExec(c *Call, allocID string, q url.Values) (any, error) {
-	c.began = true
-	c.r.URL.Path = strings.Replace(allocExec.route.Path, "{id}", allocID, 1)
-	c.r.URL.RawPath = ""
-	c.r.URL.RawQuery = q.Encode()
-	c.mux.ServeHTTP(c.w, c.r)
+	c.Began = true
+	c.Request.URL.Path = strings.Replace(allocExec.route.Path, "{id}", allocID, 1)
+	c.Request.URL.RawPath = ""
+	c.Request.URL.RawQuery = q.Encode()
+	c.mux.ServeHTTP(c.Writer, c.Request)
 	return nil, nil
 }
 
 // bindExec reads the command of a request. Everything that can be wrong is found before the connection is
 // taken over: after that there is no status.
 func bindExec(c *Call) (*Exec, error) {
-	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+	if !strings.EqualFold(c.Request.Header.Get("Upgrade"), "websocket") {
 		return nil, structs.Invalidf("a command in a task is a websocket; expected the header Upgrade: websocket")
 	}
 
-	err := checkOrigin(c.r)
+	err := checkOrigin(c.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +116,7 @@ func bindExec(c *Call) (*Exec, error) {
 	if c.Param("action") == "" {
 		err = json.Unmarshal([]byte(text), &x.Command)
 		if err != nil {
-			return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
+			return nil, BadParam("command", text, `a list in JSON such as ["ls","-l"]`)
 		}
 
 		err = nodecalls.CheckExec(x.Command)
@@ -142,8 +148,8 @@ func checkOrigin(r *http.Request) error {
 // serveSession takes the connection over and runs the command. net/http has nothing to do with the connection
 // from then on. The errors go to the client by closeWith.
 func (c *Call) serveSession(run ExecFunc, x *Exec) error {
-	c.began = true
-	ws, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{
+	c.Began = true
+	ws, err := websocket.Accept(c.Writer, c.Request, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // see checkOrigin
 	})
 	if err == nil {
@@ -152,7 +158,7 @@ func (c *Call) serveSession(run ExecFunc, x *Exec) error {
 		err = s.serve(c.Ctx(), run, x)
 	}
 	if err != nil {
-		c.Logger.Debug("session failed", "path", c.r.URL.Path, "error", err)
+		c.Logger.Debug("session failed", "path", c.Request.URL.Path, "error", err)
 	}
 	return nil
 }

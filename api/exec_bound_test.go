@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 )
 
@@ -57,6 +58,7 @@ func newForwarder(t *testing.T) *forwarder {
 		}
 	})
 	node.Server = httptest.NewUnstartedServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: &apitest.Caller{},
 		Agent:  node.agent,
 		Logger: hclog.NewNullLogger(),
@@ -66,6 +68,7 @@ func newForwarder(t *testing.T) *forwarder {
 	t.Cleanup(node.Close)
 	placeOn(f.server, node.Listener.Addr().String())
 	h := api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       f.caller,
 		Agent:        f.agent,
 		Logger:       hclog.NewNullLogger(),

@@ -22,7 +22,7 @@ import (
 // returns when the node has taken the command. run passes the streams on and returns the exit code. It
 // returns when the command has ended, or with ctx, whose end kills the command. A Read of Stdin that waits
 // outlasts it.
-func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
+func OpenExec(ctx context.Context, c *Client, id, task string, x *Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
 ) {
 	// The servers check the same. This saves a connection.
@@ -37,7 +37,7 @@ func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
 	}
 
 	query := url.Values{"command": {string(command)}}
-	setGiven(query, "task", task)
+	SetGiven(query, "task", task)
 	return allocExec.route.OpenSession(ctx, c, Request{ID: id, Query: query}, x)
 }
 

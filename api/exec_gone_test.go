@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 )
 
 // pipes is a network without sockets, for virtual time.
@@ -54,6 +55,7 @@ func TestExec_EndsWithAUserWhoseInputNobodyReads(t *testing.T) {
 		runsCommands(s, command.run)
 		var sessions sync.WaitGroup
 		h := api.NewHandler(api.Config{
+			Routes:   areas.Routes(),
 			Caller:   &apitest.Caller{},
 			Agent:    s.agent,
 			Logger:   hclog.NewNullLogger(),

@@ -184,7 +184,7 @@ func (w *execWriter) Write(p []byte) (int, error) {
 			return sent, err
 		}
 		// A frame bounds the memory of both sides for one message.
-		part := p[sent:min(sent+frameSize, len(p))]
+		part := p[sent:min(sent+FrameSize, len(p))]
 		err := writeMessage(w.ctx, w.ws, w.wrap(&nodecalls.ExecData{Data: part}))
 		if err != nil {
 			return sent, err

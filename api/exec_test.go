@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -59,7 +60,7 @@ func newClient(t *testing.T, s *server) *api.Client {
 
 // runExec runs a command in a task from its opening to its end.
 func runExec(ctx context.Context, c *api.Client, id, task string, x *api.Exec) (exitCode int, err error) {
-	run, err := c.OpenExec(ctx, id, task, x)
+	run, err := api.OpenExec(ctx, c, id, task, x)
 	if err != nil {
 		return 0, err
 	}
@@ -193,6 +194,7 @@ func TestExec_EndsWithTheAgent(t *testing.T) {
 	command := newUntilDone()
 	runsCommands(s, command.run)
 	h := api.NewHandler(api.Config{
+		Routes:   areas.Routes(),
 		Caller:   &apitest.Caller{},
 		Agent:    s.agent,
 		Logger:   hclog.NewNullLogger(),

@@ -18,7 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/internal/allocdir"
 	"berth/structs"
 	"berth/test/kit"
@@ -221,6 +223,7 @@ func TestFiles_SlowReaderIsDropped(t *testing.T) {
 	kit.Must(t, os.Truncate(filepath.Join(dir, "alloc/data/f"), 1<<30))
 	served := make(chan struct{}, 2)
 	h := api.NewHandler(api.Config{
+		Routes:      areas.Routes(),
 		Caller:      &apitest.Caller{},
 		Agent:       agent,
 		Logger:      hclog.NewNullLogger(),
@@ -301,11 +304,11 @@ func TestFiles_ClientCalls(t *testing.T) {
 	writeFiles(t, s.agent)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
-	files, err := c.AllocFiles(t.Context(), "here", "alloc")
+	files, err := allocs.ListFiles(t.Context(), c, "here", "alloc")
 	if err != nil || len(files) != 1 || files[0].Name != "data" {
 		t.Errorf("got %v, %v", files, err)
 	}
-	file, err := c.AllocFile(t.Context(), "here", "alloc/data/f")
+	file, err := allocs.StatFile(t.Context(), c, "here", "alloc/data/f")
 	if err != nil || file.Size != 14 || file.ContentType == "" {
 		t.Errorf("got %v, %v", file, err)
 	}
@@ -318,17 +321,17 @@ func TestFiles_ClientCalls(t *testing.T) {
 		return string(b)
 	}
 	const path = "alloc/data/f"
-	part := api.FilePart{Offset: 4, Limit: 3}
-	if got := read(c.AllocReadAt(t.Context(), "here", path, part)); got != "two" {
+	part := allocs.FilePart{Offset: 4, Limit: 3}
+	if got := read(allocs.ReadAt(t.Context(), c, "here", path, part)); got != "two" {
 		t.Errorf("got %q", got)
 	}
-	for want, o := range map[string]api.FileOptions{
+	for want, o := range map[string]allocs.FileOptions{
 		"three\n":           {Lines: 1},
 		"ee\n":              {FromEnd: true, Offset: 3},
 		"two\nthree\n":      {Offset: 4},
 		"one\ntwo\nthree\n": {},
 	} {
-		if got := read(c.AllocStream(t.Context(), "here", path, o)); got != want {
+		if got := read(allocs.StreamFile(t.Context(), c, "here", path, o)); got != want {
 			t.Errorf("%+v: got %q, want %q", o, got, want)
 		}
 	}
@@ -393,6 +396,7 @@ func FuzzFiles(f *testing.F) {
 	kit.Must(f, os.Symlink(host, filepath.Join(dir, "alloc/out")))
 	kit.Must(f, os.Symlink("../web/secrets", filepath.Join(dir, "alloc/in")))
 	h := api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: &apitest.Caller{},
 		Agent:  agent,
 		Logger: hclog.NewNullLogger(),

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -28,17 +31,17 @@ const (
 // forwardIfFar forwards a request to the agent of the allocation's node if err says that the allocation is
 // not here (not-found) and no other agent has forwarded the request. Otherwise it returns err. The agent asks
 // itself first, which costs no call.
-func (c *Call) forwardIfFar(err error) error {
+func (c *Call) ForwardIfFar(err error) error {
 	if structs.IsKind(err, structs.KindNotFound) &&
-		c.r.Header.Get(headerHops) == "" {
-		return c.proxyToAlloc(err)
+		c.Request.Header.Get(headerHops) == "" {
+		return c.ProxyToAlloc(err)
 	}
 	return err
 }
 
 // proxyToAlloc forwards the request to the agent that runs the allocation, over one hop. It returns notHere
 // if no agent does.
-func (c *Call) proxyToAlloc(notHere error) error {
+func (c *Call) ProxyToAlloc(notHere error) error {
 	req := &structs.AllocGetRequest{
 		AllocID:      c.ID(),
 		QueryOptions: anyServer(c),
@@ -61,7 +64,7 @@ func (c *Call) proxyToAlloc(notHere error) error {
 func (c *Call) ForwardToNode(nodeID string, err error) error {
 	if nodeID == "" ||
 		!structs.IsKind(err, structs.KindNotFound) ||
-		c.r.Header.Get(headerHops) != "" {
+		c.Request.Header.Get(headerHops) != "" {
 		return err
 	}
 	return c.proxyToNode(nodeID, structs.CommandLine("", "node status", structs.ShortID(nodeID)))
@@ -69,7 +72,7 @@ func (c *Call) ForwardToNode(nodeID string, err error) error {
 
 // ForwardToServer forwards the request to the agent of a server, over one hop.
 func ForwardToServer(c *Call, name, httpAddr string) error {
-	if c.r.Header.Get(headerHops) != "" || httpAddr == "" {
+	if c.Request.Header.Get(headerHops) != "" || httpAddr == "" {
 		return structs.NotFoundf("server %s is not at this agent, and has no other HTTP address", name)
 	}
 	c.proxyTo(&structs.Node{Name: name, HTTPAddr: httpAddr}, "server members")
@@ -113,7 +116,7 @@ func anyServer(c *Call) structs.QueryOptions {
 // kind.
 func rejectOthers(resp *http.Response) error {
 	resp.Header.Del(HeaderRequestID) // the answer of this agent has it
-	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
+	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(HeaderErrorKind) == "" {
 		return errNoAgent
 	}
 	return nil
@@ -150,13 +153,13 @@ func agentOf(n *structs.Node) string {
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
 func (c *Call) proxyTo(n *structs.Node, look string) {
 	// From here on the proxy writes the answer, also after an error.
-	c.began = true
+	c.Began = true
 	passes := hop
 	if IsOpen(c) {
 		passes = hopOfOpen
 	}
-	c.r.Header.Set(HeaderStreamCaller, string(streamCaller(c)))
-	c.r.Header.Set(headerHops, passes)
+	c.Request.Header.Set(HeaderStreamCaller, string(streamCaller(c)))
+	c.Request.Header.Set(headerHops, passes)
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
 		// The connection is checked against the certificate of that node.
@@ -178,10 +181,10 @@ func (c *Call) proxyTo(n *structs.Node, look string) {
 		},
 	}
 	// The deadline of the last write must not end the next request of the connection.
-	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()
+	defer func() { _ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{}) }()
 	defer tellCut(c)
 
-	proxy.ServeHTTP(stallWriter{c.w, c.StreamStall}, c.r)
+	proxy.ServeHTTP(stallWriter{c.Writer, c.StreamStall}, c.Request)
 }
 
 // tellCut tells the reader of plain bytes that they were cut because its right has ended. The proxy breaks
@@ -193,8 +196,45 @@ func tellCut(c *Call) {
 	switch {
 	case fault == nil:
 	case lost != nil && plain:
-		tellEnd(c.w, lost)
+		tellEnd(c.Writer, lost)
 	default:
 		panic(fault)
 	}
+}
+
+// checkWriter rejects a page of another origin. The handler checks the methods that write; this is for a GET
+// that writes.
+func (c *Call) CheckWriter() error {
+	write := c.Request.Clone(c.Ctx())
+	write.Method = http.MethodPut
+	err := c.origin.Check(write)
+	if err != nil {
+		return structs.Deniedf("a page of another origin may not change anything here: %w", err)
+	}
+	return nil
+}
+
+// onNode acts on an allocation of this agent's node. It forwards the request to the agent of another node,
+// over one hop. body is the request's body, which has been read, or nil.
+func (c *Call) OnNode(body any, act func() error) (any, error) {
+	err := act()
+	if !structs.IsKind(err, structs.KindNotFound) || c.Request.Header.Get(headerHops) != "" {
+		return struct{}{}, err
+	}
+	if body != nil {
+		encodeErr := Resend(c, body)
+		if encodeErr != nil {
+			return nil, encodeErr
+		}
+	}
+	return nil, c.ProxyToAlloc(err)
+}
+
+// Resend sets the body of a request, which has been read, before it is forwarded.
+func Resend(c *Call, body any) error {
+	text, err := json.Marshal(body)
+	c.Request.Body = io.NopCloser(bytes.NewReader(text))
+	c.Request.ContentLength = int64(len(text))
+	c.Request.TransferEncoding = nil
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/test/kit"
@@ -142,7 +143,7 @@ func eachNodeRequest(t *testing.T, do func(method string, r nodeRequest)) {
 	for route := range nodeRequests {
 		unused[route] = true
 	}
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		if !strings.HasPrefix(r.Path, "/v1/client/") {
 			continue
 		}

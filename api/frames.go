@@ -22,29 +22,29 @@ type Frame struct {
 
 const (
 	heartbeatEvery = 10 * time.Second // interval of empty frames in an idle stream
-	frameSize      = 64 << 10
+	FrameSize      = 64 << 10
 	// streamStall is the time within which a client takes the next bytes of a stream.
 	streamStall = time.Minute
 )
 
-// source has the parts of a file. Next fills p, and returns io.EOF at the end of the file and of the context
+// Parts has the parts of a file. Next fills p, and returns io.EOF at the end of the file and of the context
 // with which the source was opened.
-type source interface {
+type Parts interface {
 	Next(p []byte) (allocdir.Part, error)
 	Close() error
 }
 
 // stream is a file on its way to a client.
-type stream struct {
-	name  string // of the file, in its frames
-	plain bool   // bytes instead of frames
-	open  func(ctx context.Context) (source, error)
+type Stream struct {
+	Name  string // of the file, in its frames
+	Plain bool   // bytes instead of frames
+	Open  func(ctx context.Context) (Parts, error)
 }
 
 // stream sends a file until its end. An agent sends at most structs.MaxFileStreams at a time. At most two
 // frames of each are in memory, however slow its client is. The reader runs in a goroutine of its own, so
 // that a wait for the file delays no empty frame.
-func (c *Call) stream(s stream) error {
+func (c *Call) Stream(s Stream) error {
 	release, err := c.TakeStream()
 	if err != nil {
 		return err
@@ -53,17 +53,17 @@ func (c *Call) stream(s stream) error {
 
 	ctx, cancel := context.WithCancel(c.Ctx())
 	defer cancel()
-	from, err := s.open(ctx)
+	from, err := s.Open(ctx)
 	if err != nil {
 		return err
 	}
 
 	write, contentType := c.writeFrame, "application/json"
-	if s.plain {
+	if s.Plain {
 		write, contentType = c.writeData, "text/plain; charset=utf-8"
 	}
 
-	c.setStreamHeaders(contentType)
+	c.SetStreamHeaders(contentType)
 	parts := make(chan allocdir.Part)
 	ended := make(chan error, 1)
 	// It ends with ctx, with the file, or with its first fault. stream waits for it.
@@ -72,13 +72,13 @@ func (c *Call) stream(s stream) error {
 		ended <- readParts(ctx, from, parts)
 	}()
 	// It returns at the end of the parts, or at the first write that fails.
-	err = writeParts(s.name, parts, write)
+	err = writeParts(s.Name, parts, write)
 	cancel()
 	readErr := <-ended // the reader has ended, so the source may be closed
 	err = errors.Join(err, readErr, from.Close())
 	lost := LostRight(c.Ctx())
-	if err == nil && lost != nil && s.plain {
-		tellEnd(c.w, lost)
+	if err == nil && lost != nil && s.Plain {
+		tellEnd(c.Writer, lost)
 		return nil
 	}
 	return errors.Join(err, lost) // frames have no place for an error, so they break off
@@ -94,28 +94,28 @@ func (c *Call) TakeStream() (release func(), err error) {
 	}
 	return func() {
 		free()
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // for the next request
+		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{}) // for the next request
 	}, nil
 }
 
 // streamCaller returns the caller for which the streams of a request count.
 func streamCaller(c *Call) callerName {
 	if c.wasOpen.Load() {
-		return callerNameOf(c.r, "") // nobody verifies its token
+		return callerNameOf(c.Request, "") // nobody verifies its token
 	}
-	return callerNameOf(c.r, c.Token())
+	return callerNameOf(c.Request, c.Token())
 }
 
 // setStreamHeaders sets the headers of bytes from a task: a browser must not run them.
-func (c *Call) setStreamHeaders(contentType string) {
-	c.w.Header().Set("Content-Type", contentType)
-	c.w.Header().Set("X-Content-Type-Options", "nosniff")
+func (c *Call) SetStreamHeaders(contentType string) {
+	c.Writer.Header().Set("Content-Type", contentType)
+	c.Writer.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
 // Each part has a buffer of its own, since the writer still has the one before.
-func readParts(ctx context.Context, from source, parts chan<- allocdir.Part) error {
+func readParts(ctx context.Context, from Parts, parts chan<- allocdir.Part) error {
 	for {
-		part, err := from.Next(make([]byte, frameSize))
+		part, err := from.Next(make([]byte, FrameSize))
 		if len(part.Data) > 0 || part.Event != "" {
 			select {
 			case parts <- part:
@@ -179,10 +179,10 @@ func (c *Call) writeData(f Frame) error {
 
 // Write sends bytes to the client at once. A client that does not take them in time has gone.
 func (c *Call) Write(p []byte) (int, error) {
-	c.began = true
-	n, err := stallWriter{c.w, c.StreamStall}.Write(p)
+	c.Began = true
+	n, err := stallWriter{c.Writer, c.StreamStall}.Write(p)
 	if err == nil {
-		err = http.NewResponseController(c.w).Flush()
+		err = http.NewResponseController(c.Writer).Flush()
 	}
 	return n, err
 }

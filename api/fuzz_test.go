@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/nodecalls"
@@ -151,7 +152,7 @@ func parametersRead(t *testing.T) (names []string) {
 
 // routeLines returns the patterns of all routes, each with one method.
 func routeLines() (lines []string) {
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		for _, method := range strings.Fields(r.Methods) {
 			lines = append(lines, method+" "+r.Path)
 		}
@@ -245,6 +246,7 @@ func newFuzzed(tb testing.TB) *fuzzed {
 	return &fuzzed{
 		caller: caller,
 		Handler: api.NewHandler(api.Config{
+			Routes: areas.Routes(),
 			Caller: caller,
 			Agent:  agent,
 			Logger: hclog.NewNullLogger(),

@@ -3,7 +3,8 @@
 // Its rules:
 //
 //   - The resources that berth shares with Nomad follow the Nomad HTTP API under /v1. berth adds paths,
-//     parameters and fields. Each route is declared once, with the call of the client (see NewEndpoint).
+//     parameters and fields. Each route is declared once, with the call of the client (see NewEndpoint), in
+//     the package of its area. Package areas lists them.
 //   - A handler binds a request, calls one remote procedure and renders the result. It decides nothing.
 //   - The kind of an error gives the status code and is in the header X-Berth-Error-Kind. The body is the
 //     text of the error.
@@ -122,6 +123,8 @@ type HalfHealth struct {
 
 // Config has the dependencies and settings of a handler.
 type Config struct {
+	// Routes are those that the handler serves: see package areas.
+	Routes []*Route
 	Caller rpc.Caller // calls the servers
 	// Own calls the servers for the agent itself: it finds the node of a request whose right was asked. Nil:
 	// Caller.
@@ -173,7 +176,8 @@ const anyPath = "/"
 type handler struct {
 	Config
 	mux       *http.ServeMux
-	pools     *http.ServeMux   // of the routes of one node pool
+	pools     *http.ServeMux // of the routes of one node pool
+	families  []family
 	bodies    *loadshed.Budget // bytes of all bodies in flight
 	origin    *http.CrossOriginProtection
 	streaming *streamSlots // of the files, logs and events that are being sent
@@ -210,9 +214,10 @@ func NewHandler(cfg Config) http.Handler {
 		h.Sessions = &sync.WaitGroup{}
 	}
 
-	for _, r := range Routes() {
+	h.families = familiesOf(h.Routes)
+	for _, r := range h.Routes {
 		for _, method := range strings.Fields(r.Methods) {
-			h.muxOf(r.Path).Handle(method+" "+r.Path, h.serve(r))
+			h.muxOf(r.Path).Handle(method+" "+r.Path, h.serve(*r))
 		}
 	}
 
@@ -267,13 +272,13 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	escapeID(r.URL, r.Method)
+	escapeID(h.families, r.URL, r.Method)
 	h.muxOf(r.URL.Path).ServeHTTP(m, r)
 }
 
 // muxOf returns the mux of a path.
 func (h *handler) muxOf(path string) *http.ServeMux {
-	if strings.HasPrefix(path, poolPrefix) {
+	if strings.HasPrefix(path, PoolPrefix) {
 		return h.pools
 	}
 	return h.mux
@@ -287,7 +292,7 @@ func (h *handler) serve(route Route) http.Handler {
 			b.SetMost(route.mostBody())
 		}
 
-		c := &Call{handler: h, w: w, r: r}
+		c := &Call{handler: h, Writer: w, Request: r}
 		answer, err := serveAuthorized(c, route)
 
 		// A list is written while it is read. A fault in its first page is still an answer with a status.
@@ -305,7 +310,7 @@ func (h *handler) serve(route Route) http.Handler {
 				"path", r.URL.Path,
 				"error", err)
 
-		case err != nil && c.began:
+		case err != nil && c.Began:
 			h.Logger.Warn("failed to finish a response",
 				"path", r.URL.Path,
 				"error", err)
@@ -313,11 +318,11 @@ func (h *handler) serve(route Route) http.Handler {
 
 		case err != nil:
 			renderError(w, err)
-		case c.began:
+		case c.Began:
 		case isNil(answer):
 			renderError(w, structs.NotFoundf("there is nothing at %s", shownPath(r)))
 		default:
-			c.render(http.StatusOK, answer)
+			c.Render(http.StatusOK, answer)
 		}
 	})
 }
@@ -369,7 +374,7 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	}
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
-	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
+	w.Header().Set(HeaderErrorKind, string(structs.KindInvalid))
 	text := fmt.Sprintf("%s does not allow the method %s, only %s",
 		shownPath(r), method, allowed)
 	http.Error(w, text, http.StatusMethodNotAllowed)
@@ -390,3 +395,7 @@ func (h *handler) methodsAt(r *http.Request) (methods []string) {
 	}
 	return methods
 }
+
+// poolPrefix is the prefix of the routes of one node pool. They have a mux of their own, because
+// /v1/node/pool/{id} and /v1/node/{id}/purge both fit /v1/node/pool/purge. No node has the ID "pool".
+const PoolPrefix = "/v1/node/pool/"

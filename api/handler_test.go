@@ -17,7 +17,8 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
+	"berth/api/jobs"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/nodecalls"
@@ -35,6 +36,7 @@ type server struct {
 func newServer(t testing.TB, change ...func(*api.Config)) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
 	cfg := api.Config{
+		Routes: areas.Routes(),
 		Caller: s.caller,
 		Agent:  s.agent,
 		Logger: hclog.NewNullLogger(),
@@ -115,12 +117,12 @@ func clearStreaming(req any) {
 func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 	s := newServer(t)
 	all := routeCalls()
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		methods := strings.Fields(r.Methods)
 		want, ok := all[methods[0]+" "+r.Path]
 		if !ok ||
 			want.body == "" && want.rpc != "" && !strings.Contains(want.path, "?") {
-			s.checkPathOnly(t, r)
+			s.checkPathOnly(t, *r)
 		}
 		if !ok {
 			continue
@@ -167,7 +169,7 @@ func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 func TestHandler_RoutesWithoutNeedsAreOfMethodsAlone(t *testing.T) {
 	s := newServer(t, func(c *api.Config) { c.Agent = nil })
 	all := routeCalls()
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		method := strings.Fields(r.Methods)[0]
 		want := all[method+" "+r.Path]
 		if r.Needs != "" {
@@ -257,7 +259,7 @@ func TestHandler_RendersErrorsByKind(t *testing.T) {
 				kind, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"), body)
 		}
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
-		_, _, err := c.Job(context.Background(), "j", nil)
+		_, _, err := jobs.Get(context.Background(), c, "j", nil)
 		c.Close()
 		if structs.KindOf(err) != kind ||
 			err.Error() != "because of "+string(kind) {

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 )
 
@@ -17,6 +18,7 @@ func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 	caller := &apitest.Caller{}
 	apitest.Answer(caller, structs.JobList, structs.JobListResponse{})
 	h := api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       caller,
 		Agent:        newAgent(),
 		Logger:       hclog.NewNullLogger(),

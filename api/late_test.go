@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/nodes"
 )
 
 // TestClient_TellsOfALateAnswer has an agent that answers only when Late was called. The answer to a blocking
@@ -34,7 +35,7 @@ func TestClient_TellsOfALateAnswer(t *testing.T) {
 	})
 	defer c.Close()
 	for _, q := range []*api.Query{nil, {MinIndex: 7}, {}} {
-		_, _, err := c.Nodes(t.Context(), q)
+		_, _, err := nodes.List(t.Context(), c, q)
 		if err != nil {
 			t.Fatal(err)
 		}

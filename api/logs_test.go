@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/api/apitest"
 	"berth/internal/logfile"
 	"berth/structs"
@@ -90,7 +91,7 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	log, err := c.AllocLogs(ctx, "here", api.LogOptions{
+	log, err := allocs.Logs(ctx, c, "here", allocs.LogOptions{
 		Task:   "t",
 		Follow: true,
 	})

@@ -28,7 +28,7 @@ func Needs(n access.Needs) func(*Route) {
 func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
-	if !asks || opsocket.Marked(c.Ctx()) || isFromServer(c.r) {
+	if !asks || opsocket.Marked(c.Ctx()) || isFromServer(c.Request) {
 		return stop, nil
 	}
 
@@ -53,7 +53,7 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 	// The first answer may be one of a moment ago. A server that is cut off would give it for ever.
 	req.AllowStale = false
 	ctx, cancel := context.WithCancelCause(c.Ctx())
-	c.r = c.r.WithContext(ctx)
+	c.Request = c.Request.WithContext(ctx)
 	ask := func(ctx context.Context) error {
 		_, err := askRight(ctx, c, *req)
 		return err
@@ -65,8 +65,8 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 // IsOpen reports whether the request passes only because access control is off: its caller is not root at
 // this agent or at the server that has forwarded it, and has no token.
 func IsOpen(c *Call) bool {
-	if isFromServer(c.r) {
-		return c.r.Header.Get(headerHops) == hopOfOpen
+	if isFromServer(c.Request) {
+		return c.Request.Header.Get(headerHops) == hopOfOpen
 	}
 	return c.wasOpen.Load() && !opsocket.Marked(c.Ctx())
 }

@@ -67,8 +67,8 @@ func newNeedsCall(ctx context.Context, j *judge, path string) *Call {
 	r.SetPathValue("id", "an-id")
 	return &Call{
 		handler: &handler{Config: Config{Caller: j}},
-		w:       httptest.NewRecorder(),
-		r:       r,
+		Writer:  httptest.NewRecorder(),
+		Request: r,
 	}
 }
 
@@ -237,8 +237,8 @@ func TestCall_BelievesNoNewcomerThatAccessControlIsOff(t *testing.T) {
 // forwardedBy makes a call one that the holder of a certificate forwards.
 func forwardedBy(c *Call, role pki.Role) *Call {
 	id := pki.Identity{Region: "global", Role: role, ID: "x"}
-	c.r.Header.Set(headerHops, "1")
-	c.r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{URIs: []*url.URL{id.URI()}}}}
+	c.Request.Header.Set(headerHops, "1")
+	c.Request.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{URIs: []*url.URL{id.URI()}}}}
 	return c
 }
 
@@ -266,9 +266,9 @@ func TestCall_PassesWithoutAServerIfAccessControlWasOff(t *testing.T) {
 func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
 	plain := newNeedsCall(t.Context(), nil, "/")
-	plain.r.Header.Set(headerHops, "1")
+	plain.Request.Header.Set(headerHops, "1")
 	direct := forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleServer)
-	direct.r.Header.Del(headerHops)
+	direct.Request.Header.Del(headerHops)
 	for name, c := range map[string]*Call{
 		"plain":              plain,
 		"of an operator":     forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleOperator),
@@ -301,7 +301,7 @@ func TestIsOpen_OfAForwardedRequest(t *testing.T) {
 		roles := map[pki.Role]bool{pki.RoleServer: open, pki.RoleNode: false, pki.RoleOperator: false}
 		for role, want := range roles {
 			next := forwardedBy(newNeedsCall(t.Context(), &judge{}, "/v1/agent/host"), role)
-			next.r.Header.Set(headerHops, passed.Get(headerHops))
+			next.Request.Header.Set(headerHops, passed.Get(headerHops))
 			next.wasOpen.Store(false)
 			if got := IsOpen(next); got != want {
 				t.Errorf("access control is off: %t; forwarded by a %s: open is %t", open, role, got)
@@ -323,7 +323,7 @@ func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 		c.HidesTokens = hides
 		c.StreamStall = time.Minute
 		for _, name := range tokenHeaders {
-			c.r.Header.Set(name, "t")
+			c.Request.Header.Set(name, "t")
 		}
 		c.proxyTo(&structs.Node{ID: "n1", HTTPAddr: node.Listener.Addr().String()}, "")
 		if got.Get(headerHops) != "1" {
@@ -345,7 +345,7 @@ func (f callerFunc) Call(_ context.Context, _ string, req, _ any) error { return
 // The right of a route is enough: its caller need not read allocations and nodes to be forwarded.
 func TestProxy_FindsTheNodeByItself(t *testing.T) {
 	for name, find := range map[string]func(c *Call) error{
-		"the allocation": func(c *Call) error { return c.proxyToAlloc(nil) },
+		"the allocation": func(c *Call) error { return c.ProxyToAlloc(nil) },
 		"the node":       func(c *Call) error { return c.proxyToNode("n1", "") },
 	} {
 		c := newNeedsCall(t.Context(), nil, "/v1/client/fs/logs/x")

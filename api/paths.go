@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // escapeID escapes the raw slashes of an ID if the path has only one meaning, so that the ID is one segment.
@@ -13,9 +12,9 @@ import (
 // /v1/job/a%2Fcreate stays the job a/create. A segment of no route does not belong to an ID: /v1/job/a/plan
 // is not the job a/plan. Clients of the dialect escape the IDs of jobs but not of volumes. So in the
 // path of a volume a last segment of no route is the end of the ID. They do escape the IDs in removals.
-func escapeID(u *url.URL, method string) {
+func escapeID(families []family, u *url.URL, method string) {
 	path := u.EscapedPath()
-	for _, f := range families() {
+	for _, f := range families {
 		rest, ok := strings.CutPrefix(path, f.prefix)
 		if !ok || !strings.Contains(rest, "/") {
 			continue
@@ -82,11 +81,11 @@ func (f family) isRawID(rest string) bool {
 		!slices.Contains(volumeVerbs, verb)
 }
 
-// families derives the families from the routes, so that no other place names a path.
-var families = sync.OnceValue(func() (fs []family) {
+// familiesOf derives the families from the routes, so that no other place names a path.
+func familiesOf(routes []*Route) (fs []family) {
 	for _, prefix := range slashed {
 		f := family{prefix: prefix}
-		for _, r := range Routes() {
+		for _, r := range routes {
 			suffix, ok := strings.CutPrefix(r.Path, prefix+"{id}")
 			if ok && suffix != "" {
 				f.suffixes = append(f.suffixes, suffix)
@@ -95,4 +94,4 @@ var families = sync.OnceValue(func() (fs []family) {
 		fs = append(fs, f)
 	}
 	return fs
-})
+}

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"encoding/pem"
 	"io"
 	"log"
@@ -9,36 +8,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"berth/api"
+	accessapi "berth/api/access"
+	"berth/api/operator"
 	"berth/api/transport"
 	"berth/structs"
 	"berth/structs/access"
 )
-
-// eachMethod calls each method of a client with invented arguments.
-func eachMethod(t *testing.T, c *api.Client, check func(name string, err error)) {
-	t.Helper()
-	methods := reflect.ValueOf(c)
-	for n := range methods.NumMethod() {
-		method := methods.Method(n)
-		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[context.Context]() {
-			continue
-		}
-		args := []reflect.Value{reflect.ValueOf(t.Context())}
-		for i := 1; i < method.Type().NumIn(); i++ {
-			args = append(args, sampleArgument(method.Type().In(i)))
-		}
-		out := method.Call(args)
-		err, _ := out[len(out)-1].Interface().(error)
-		check(methods.Type().Method(n).Name, err)
-	}
-}
 
 // redirecting is a proxy that answers each request with a redirect to a server, which remembers its requests.
 type redirecting struct {
@@ -73,7 +54,7 @@ func newRedirecting(t *testing.T, status int) *redirecting {
 	return r
 }
 
-// TestClient_RedirectsNoWrite has all methods meet a proxy that leads to https: a write is an error that
+// TestClient_RedirectsNoWrite has all calls meet a proxy that leads to https: a write is an error that
 // names the target, and a read goes there.
 func TestClient_RedirectsNoWrite(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusPermanentRedirect} {
@@ -81,7 +62,7 @@ func TestClient_RedirectsNoWrite(t *testing.T) {
 		c := api.NewClient(api.ClientConfig{Address: r.proxy.URL})
 		defer c.Close()
 		writes := 0
-		eachMethod(t, c, func(name string, err error) {
+		eachCall(t.Context(), c, func(name string, _ int, err error) {
 			isWrite := r.sent != http.MethodGet
 			switch {
 			case isWrite && (!structs.IsKind(err, structs.KindInvalid) ||
@@ -96,7 +77,7 @@ func TestClient_RedirectsNoWrite(t *testing.T) {
 			r.arrived = nil
 		})
 		if writes < 40 {
-			t.Errorf("%d methods write", writes)
+			t.Errorf("%d calls write", writes)
 		}
 	}
 }
@@ -106,7 +87,7 @@ func TestClient_RedirectsAReadOnTheSameHostOnly(t *testing.T) {
 	r.hostname = "localhost" // the same server by another name
 	c := api.NewClient(api.ClientConfig{Address: r.proxy.URL, Token: "tok"})
 	defer c.Close()
-	_, err := c.AgentSelf(t.Context())
+	_, err := operator.ReadAgent(t.Context(), c)
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "http://localhost:") ||
 		len(r.arrived) > 0 {
 		t.Errorf("got %v after the requests %q", err, r.arrived)
@@ -120,7 +101,7 @@ func TestClient_RedirectsAReadOnTheSameHostOnly(t *testing.T) {
 	defer loop.Close()
 	c = api.NewClient(api.ClientConfig{Address: loop.URL})
 	defer c.Close()
-	if _, err := c.AgentSelf(t.Context()); !structs.IsKind(err, structs.KindInvalid) {
+	if _, err := operator.ReadAgent(t.Context(), c); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("got %v, want an invalid redirect", err)
 	}
 
@@ -135,23 +116,27 @@ func TestClient_RedirectsAReadOnTheSameHostOnly(t *testing.T) {
 	}
 	c = api.NewClient(api.ClientConfig{Address: secure.URL, TLS: transport.TLS{CACert: authority}})
 	defer c.Close()
-	if _, err := c.AgentSelf(t.Context()); !structs.IsKind(err, structs.KindInvalid) || len(plain.arrived) > 0 ||
+	_, err = operator.ReadAgent(t.Context(), c)
+	if !structs.IsKind(err, structs.KindInvalid) || len(plain.arrived) > 0 ||
 		!strings.Contains(err.Error(), plain.server.URL) {
 		t.Errorf("got %v after the requests %q", err, plain.arrived)
 	}
 }
 
-// streams are the methods whose answer is not JSON.
-var streams = []string{"AllocCat", "AllocLogs", "AllocReadAt", "AllocStream", "Metrics"}
-
-// needNothing are the methods whose callers need nothing of the answer but its success, or whose answer may
-// be empty.
-var needNothing = []string{
-	"AgentForceLeave", "AgentHealth", "AgentLeave", "AgentReload", "AllocChecks", "AllocGC", "AllocRestart",
-	"AllocSignal", "SnapshotRestore",
+// streams are the calls whose answer is not JSON.
+var streams = []string{
+	"allocs.Cat", "allocs.Logs", "allocs.ReadAt", "allocs.StreamFile", "events.Open", "operator.Export",
+	"operator.Metrics", "operator.Monitor",
 }
 
-// TestClient_RejectsTheAnswerOfAnotherProgram has all methods meet a server that answers everything with some
+// needNothing are the calls whose callers need nothing of the answer but its success, or whose answer may be
+// empty.
+var needNothing = []string{
+	"allocs.GC", "allocs.ListChecks", "allocs.Restart", "allocs.Signal", "operator.ForceLeave",
+	"operator.Leave", "operator.ReadHealth", "operator.Reload", "operator.RestoreSnapshot",
+}
+
+// TestClient_RejectsTheAnswerOfAnotherProgram has all calls meet a server that answers everything with some
 // other JSON: none of them is a success without what its caller needs.
 func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 	for _, body := range []string{"{}", "null", `{"ok":true}`} {
@@ -159,15 +144,15 @@ func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}))
 		c := api.NewClient(api.ClientConfig{Address: server.URL})
-		eachMethod(t, c, func(name string, err error) {
+		eachCall(t.Context(), c, func(name string, _ int, err error) {
 			accepted := slices.Contains(streams, name) || body == "{}" && slices.Contains(needNothing, name) ||
-				body == "null" && name == "JobDeployment" // there is none
+				body == "null" && name == "jobs.LatestDeployment" // there is none
 			if err == nil && !accepted {
 				t.Errorf("%s: the answer %s is a success", name, body)
 			}
 		})
 		for _, op := range []string{access.VariableSet, access.VariableAcquire, access.VariableDelete} {
-			_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: op, Path: "p"})
+			_, err := accessapi.WriteVariable(t.Context(), c, accessapi.VariableWrite{Op: op, Path: "p"})
 			if !structs.IsKind(err, structs.KindInternal) {
 				t.Errorf("%s of a variable: the answer %s: got %v, want internal", op, body, err)
 			}
@@ -182,7 +167,8 @@ func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 	defer server.Close()
 	c := api.NewClient(api.ClientConfig{Address: server.URL})
 	defer c.Close()
-	_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: access.VariableAcquire, Path: "p"})
+	w := accessapi.VariableWrite{Op: access.VariableAcquire, Path: "p"}
+	_, err := accessapi.WriteVariable(t.Context(), c, w)
 	if !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("a lock without its ID: got %v, want internal", err)
 	}
@@ -204,7 +190,7 @@ func TestClient_NamesTheTargetOfARedirectThatFails(t *testing.T) {
 			http.Redirect(w, req, target+req.URL.RequestURI(), http.StatusMovedPermanently)
 		}))
 		c := api.NewClient(api.ClientConfig{Address: proxy.URL})
-		_, err := c.AgentSelf(t.Context())
+		_, err := operator.ReadAgent(t.Context(), c)
 		want := proxy.URL + " redirects to " + target + ", which does not answer: "
 		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "name that address with -address or BERTH_ADDR") {

@@ -19,11 +19,11 @@ import (
 
 // The headers of an answer.
 const (
-	headerIndex       = "X-Nomad-Index"
+	HeaderIndex       = "X-Nomad-Index"
 	headerLastContact = "X-Nomad-LastContact" // milliseconds
 	headerKnownLeader = "X-Nomad-KnownLeader"
 	headerNextToken   = "X-Nomad-NextToken"
-	headerErrorKind   = "X-Berth-Error-Kind"
+	HeaderErrorKind   = "X-Berth-Error-Kind"
 	headerSocket      = "X-Berth-Operator-Socket" // of a denied request: the path of the socket that takes it
 	headerRetryAfter  = "Retry-After"             // whole seconds
 	headerRetryExact  = "X-Berth-Retry-After"     // the same as a duration: 250ms
@@ -32,14 +32,14 @@ const (
 // gzipFrom is the least size of an answer that is compressed.
 const gzipFrom = 2 << 10
 
-func (c *Call) setIndex(index uint64) {
-	c.w.Header().Set(headerIndex, strconv.FormatUint(index, 10))
+func (c *Call) SetIndex(index uint64) {
+	c.Writer.Header().Set(HeaderIndex, strconv.FormatUint(index, 10))
 }
 
 // setMeta precedes the body, because headers cannot follow it.
 func (c *Call) setMeta(m *structs.QueryMeta) {
-	c.setIndex(m.Index)
-	h := c.w.Header()
+	c.SetIndex(m.Index)
+	h := c.Writer.Header()
 	lastContact := m.LastContact.Milliseconds()
 	h.Set(headerLastContact, strconv.FormatInt(lastContact, 10))
 	h.Set(headerKnownLeader, strconv.FormatBool(m.KnownLeader))
@@ -50,7 +50,7 @@ func (c *Call) setMeta(m *structs.QueryMeta) {
 
 // render writes an answer as JSON. A nil list becomes an empty one. Clients of the dialect expect a list to
 // be a list also when it is empty.
-func (c *Call) render(status int, answer any) {
+func (c *Call) Render(status int, answer any) {
 	v := reflect.ValueOf(answer)
 	if v.Kind() == reflect.Slice && v.IsNil() {
 		answer = []struct{}{}
@@ -60,7 +60,7 @@ func (c *Call) render(status int, answer any) {
 	// The whole answer is encoded before a byte is sent, so an error still has its status.
 	err := c.encode(d, answer)
 	if err != nil {
-		renderError(c.w, structs.Internalf("encoding the answer: %w", err))
+		renderError(c.Writer, structs.Internalf("encoding the answer: %w", err))
 		return
 	}
 	c.writeBody(status, d.buf)
@@ -69,8 +69,8 @@ func (c *Call) render(status int, answer any) {
 // setJSONHeaders sets the headers of an answer in JSON. The status cannot become an error after it. A cache
 // must not give a compressed answer to a client that cannot read it, hence Vary.
 func (c *Call) setJSONHeaders() http.Header {
-	c.began = true
-	h := c.w.Header()
+	c.Began = true
+	h := c.Writer.Header()
 	h.Set("Content-Type", "application/json")
 	h.Add("Vary", "Accept-Encoding")
 	return h
@@ -81,8 +81,8 @@ func (c *Call) writeBody(status int, body []byte) {
 	h := c.setJSONHeaders()
 	if len(body) >= gzipFrom && c.acceptsGzip() {
 		h.Set("Content-Encoding", "gzip")
-		c.w.WriteHeader(status)
-		zip := newGzip(c.w)
+		c.Writer.WriteHeader(status)
+		zip := newGzip(c.Writer)
 		defer putGzip(zip)
 		_, _ = zip.Write(body) // it fails only if the client has disconnected
 		_ = zip.Close()
@@ -90,13 +90,13 @@ func (c *Call) writeBody(status int, body []byte) {
 	}
 	// By the length a client tells a part from the whole.
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body)
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(body)
 }
 
 // A server may always answer without compression, so the weights of the header do not matter.
 func (c *Call) acceptsGzip() bool {
-	return strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip")
+	return strings.Contains(c.Request.Header.Get("Accept-Encoding"), "gzip")
 }
 
 // gzips has compressors for reuse, because each is large. They favour speed over size, because most clients
@@ -140,7 +140,7 @@ func renderError(w http.ResponseWriter, err error) {
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Del("Content-Encoding")
-	h.Set(headerErrorKind, string(kind))
+	h.Set(HeaderErrorKind, string(kind))
 
 	if after := structs.RetryAfter(err); after > 0 {
 		seconds := int(math.Ceil(after.Seconds()))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -40,22 +41,22 @@ func TestGossipKeyring_DoesTheOperations(t *testing.T) {
 	key := cluster.NewGossipKey()
 	s.agent.GossipKeys = []string{cluster.NewGossipKey()}
 	for _, op := range []cluster.GossipKeyOperation{cluster.GossipKeyInstall, cluster.GossipKeyUse} {
-		rings, err := api.GossipKeyring(t.Context(), c, op, key)
+		rings, err := operator.GossipKeyring(t.Context(), c, op, key)
 		if err != nil || rings.NumNodes != 3 {
 			t.Errorf("%s: got %+v, error %v", op, rings, err)
 		}
 	}
-	rings, err := api.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
+	rings, err := operator.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
 	if err != nil || len(rings.Keys) != 2 || rings.PrimaryKeys[key] != 3 {
 		t.Errorf("got %+v, error %v", rings, err)
 	}
-	_, err = api.GossipKeyring(t.Context(), c, cluster.GossipKeyRemove, key)
+	_, err = operator.GossipKeyring(t.Context(), c, cluster.GossipKeyRemove, key)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("removing the primary key: %v", err)
 	}
 
 	s.agent.GossipDenied = "/srv/berth.sock"
-	_, err = api.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
+	_, err = operator.GossipKeyring(t.Context(), c, cluster.GossipKeyList, "")
 	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != "/srv/berth.sock" {
 		t.Errorf("got %v with the socket %q", err, structs.SocketOf(err))
 	}

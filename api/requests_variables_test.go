@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	accessapi "berth/api/access"
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/access"
@@ -66,13 +67,13 @@ func TestVariables_AnswerAConflictWithThePresentVariable(t *testing.T) {
 	for _, op := range []string{
 		access.VariableSet, access.VariableDelete, access.VariableAcquire, "lock-renew",
 	} {
-		_, err := client.VariableWrite(t.Context(), api.VariableWrite{
+		_, err := accessapi.WriteVariable(t.Context(), client, accessapi.VariableWrite{
 			Op:    op,
 			Path:  "a/b",
 			Items: access.VariableItems{"k": "w"},
 			Lock:  &access.VariableLock{ID: "x"},
 		})
-		conflict, ok := err.(*api.VariableConflict)
+		conflict, ok := err.(*accessapi.VariableConflict)
 		if !ok || !structs.IsKind(err, structs.KindConflict) || conflict.Present.ModifyIndex != 7 ||
 			conflict.Present.Items["k"] != "v" || conflict.Present.Lock.TTL != 15*time.Second {
 			t.Errorf("%s: got %v", op, err)

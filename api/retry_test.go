@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/nodes"
 	"berth/structs"
 )
 
@@ -28,11 +29,11 @@ func TestClient_RetriesARejectedRead(t *testing.T) {
 	defer srv.Close()
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
-	_, _, err := c.Nodes(t.Context(), nil)
+	_, _, err := nodes.List(t.Context(), c, nil)
 	if err != nil || requests.Load() != 3 {
 		t.Errorf("a read: got %d requests and %v, want 3 requests", requests.Load(), err)
 	}
-	err = c.NodePurge(t.Context(), "n")
+	err = nodes.Purge(t.Context(), c, "n")
 	if structs.RetryAfter(err) == 0 || requests.Load() != 4 {
 		t.Errorf("a write: got %d requests and %v, want one request", requests.Load()-3, err)
 	}
@@ -54,13 +55,13 @@ func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
 	defer srv.Close()
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
-	_, _, err := c.Nodes(t.Context(), &api.Query{Namespace: "1ms"})
+	_, _, err := nodes.List(t.Context(), c, &api.Query{Namespace: "1ms"})
 	n := requests.Load()
 	if structs.RetryAfter(err) != time.Millisecond || n < 2 || n > 10 {
 		t.Errorf("got %d requests and %v, want 2 to 10 requests", n, err)
 	}
 	requests.Store(0)
-	_, _, err = c.Nodes(ctx, &api.Query{Namespace: "1h"})
+	_, _, err = nodes.List(ctx, c, &api.Query{Namespace: "1h"})
 	if err == nil || requests.Load() != 1 {
 		t.Errorf("before a long delay: got %d requests and %v, want one request", requests.Load(), err)
 	}

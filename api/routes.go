@@ -1,11 +1,9 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	"berth/structs"
@@ -44,27 +42,17 @@ const (
 	Remove = "DELETE"
 )
 
-// routes has all routes. The file of each noun declares its own, each above its client method. Their order
-// depends on the names of these files, so only Routes reads the variable. The variables of the files fill it
-// at the start of the process. Nothing changes it after that.
-var routes []*Route
+// Table has the routes of an area. The variables of the area fill it at the start of the process, each route
+// above its call, and nothing changes it after that.
+type Table struct{ routes []*Route }
 
-// Routes returns all routes in the order of their paths. Of one path, reads come first and removals last.
-func Routes() []Route {
-	all := make([]Route, 0, len(routes))
-	for _, r := range routes {
-		all = append(all, *r)
-	}
-	order := []string{Get, Put, Remove}
-	slices.SortFunc(all, func(a, b Route) int {
-		byMethod := slices.Index(order, a.Methods) - slices.Index(order, b.Methods)
-		return cmp.Or(cmp.Compare(a.Path, b.Path), byMethod)
-	})
-	return all
-}
+// Routes returns the routes of the table.
+func (t *Table) Routes() []*Route { return t.routes }
 
-// Handle declares a route without a client method.
-func Handle(methods, path string, serve func(*Call) (any, error), options ...func(*Route)) *Route {
+// Handle declares a route without a call of the client.
+func (t *Table) Handle(
+	methods, path string, serve func(*Call) (any, error), options ...func(*Route),
+) *Route {
 	r := &Route{
 		Methods: methods,
 		Path:    path,
@@ -73,7 +61,7 @@ func Handle(methods, path string, serve func(*Call) (any, error), options ...fun
 	for _, set := range options {
 		set(r)
 	}
-	routes = append(routes, r)
+	t.routes = append(t.routes, r)
 	return r
 }
 
@@ -83,22 +71,27 @@ func HoldsJobs(r *Route) { r.Jobs = true }
 // Streams is the option of a route whose body or answer is a stream without a bound.
 func Streams(r *Route) { r.Streams = true }
 
-func answersNull(r *Route) { r.Null = true }
+func AnswersNull(r *Route) { r.Null = true }
 
-func answersAlso(status int) func(*Route) {
+func AnswersAlso(status int) func(*Route) {
 	return func(r *Route) { r.Also = status }
 }
 
 // Endpoint is a route together with its client call. The client decodes the answer into a T. The receivers of
 // its methods are pointers, and the route is not embedded: otherwise the compiler would write all methods
 // several times for each T.
-type Endpoint[T any] struct{ route *Route }
+type Endpoint[T any] struct {
+	table *Table
+	route *Route
+}
 
-// NewEndpoint declares an endpoint.
-func NewEndpoint[T any](methods, path string, serve ServeFunc[T], options ...func(*Route)) *Endpoint[T] {
-	r := Handle(methods, path, serve, options...)
+// NewEndpoint declares an endpoint in the table of its area.
+func NewEndpoint[T any](
+	t *Table, methods, path string, serve ServeFunc[T], options ...func(*Route),
+) *Endpoint[T] {
+	r := t.Handle(methods, path, serve, options...)
 	r.answer = reflect.TypeFor[T]()
-	return &Endpoint[T]{r}
+	return &Endpoint[T]{t, r}
 }
 
 // Fetch reads a resource. id is "" if the path has none.
@@ -118,7 +111,7 @@ func (e *Endpoint[T]) call(ctx context.Context, c *Client, r Request) (
 	T, *Meta, error,
 ) {
 	var out T
-	meta, err := e.route.decode(ctx, c, r, &out)
+	meta, err := e.route.Decode(ctx, c, r, &out)
 	return out, meta, err
 }
 
@@ -129,33 +122,38 @@ func (e *Endpoint[T]) Page(ctx context.Context, c *Client, r Request) (T, *Meta,
 
 // Decode calls an endpoint and decodes an answer of another type than T into out.
 func (e *Endpoint[T]) Decode(ctx context.Context, c *Client, r Request, out any) (*Meta, error) {
-	return e.route.decode(ctx, c, r, out)
+	return e.route.Decode(ctx, c, r, out)
 }
 
 // Exec calls an endpoint and drops the answer.
 func (e *Endpoint[T]) Exec(ctx context.Context, c *Client, r Request) error {
-	return e.route.exec(ctx, c, r)
+	return e.route.Exec(ctx, c, r)
+}
+
+// Open calls an endpoint whose answer is not JSON. The caller closes the body.
+func (e *Endpoint[T]) Open(ctx context.Context, c *Client, r Request) (*http.Response, error) {
+	return e.route.Open(ctx, c, r)
 }
 
 // At declares a second route with the same answer, without a client method.
-func (e *Endpoint[T]) At(methods, path string) *Route {
-	return Handle(methods, path, e.route.serve)
+func (e *Endpoint[T]) At(methods, path string, options ...func(*Route)) *Route {
+	return e.table.Handle(methods, path, e.route.serve, options...)
 }
 
-// decode calls a route and decodes the answer into out.
-func (r *Route) decode(ctx context.Context, c *Client, req Request, out any) (*Meta, error) {
+// Decode calls a route and decodes the answer into out.
+func (r *Route) Decode(ctx context.Context, c *Client, req Request, out any) (*Meta, error) {
 	req.route = r
 	return c.callJSON(ctx, req, out)
 }
 
-// exec calls a route and drops the answer.
-func (r *Route) exec(ctx context.Context, c *Client, req Request) error {
-	_, err := r.decode(ctx, c, req, reflect.New(r.answer).Interface())
+// Exec calls a route and drops the answer.
+func (r *Route) Exec(ctx context.Context, c *Client, req Request) error {
+	_, err := r.Decode(ctx, c, req, reflect.New(r.answer).Interface())
 	return err
 }
 
-// open calls a route whose answer is not JSON. The caller closes the body.
-func (r *Route) open(ctx context.Context, c *Client, req Request) (
+// Open calls a route whose answer is not JSON. The caller closes the body.
+func (r *Route) Open(ctx context.Context, c *Client, req Request) (
 	*http.Response, error,
 ) {
 	req.route = r

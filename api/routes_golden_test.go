@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 )
 
 var update = flag.Bool("update", false, "write testdata/routes.json again")
@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write testdata/routes.json again")
 func recordRoutes(t *testing.T) (all []apitest.RouteRequest) {
 	s := newServer(t)
 	calls := routeCalls()
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		method := strings.Fields(r.Methods)[0]
 		call := calls[method+" "+r.Path]
 		path := cmp.Or(call.path, strings.ReplaceAll(r.Path, "{id}", "an-id"))

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/areas"
 )
 
 // TestRoutes_AreInOrder checks that the list does not depend on the order of declarations. It has the order
 // of paths. Of one path, reads come first and removals last.
 func TestRoutes_AreInOrder(t *testing.T) {
 	var lines []string
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		lines = append(lines, r.Path+" "+r.Methods)
 	}
 	place := map[string]string{

@@ -259,19 +259,19 @@ func (p *chunkWriter) flushChunk() error {
 	}
 
 	// Without it net/http would hold back the rows.
-	return http.NewResponseController(p.c.w).Flush()
+	return http.NewResponseController(p.c.Writer).Flush()
 }
 
 // writeHeader comes with the first chunk, until which an error can have a status.
 func (p *chunkWriter) writeHeader() {
 	h := p.c.setJSONHeaders()
-	p.out = p.c.w
+	p.out = p.c.Writer
 	if p.c.acceptsGzip() {
 		h.Set("Content-Encoding", "gzip")
-		p.zip = newGzip(p.c.w)
+		p.zip = newGzip(p.c.Writer)
 		p.out = p.zip
 	}
-	p.c.w.WriteHeader(http.StatusOK)
+	p.c.Writer.WriteHeader(http.StatusOK)
 }
 
 // finish writes the rest of the buffer.
@@ -293,5 +293,25 @@ func (p *chunkWriter) release() {
 	p.draft.release()
 	if p.zip != nil {
 		putGzip(p.zip)
+	}
+}
+
+// withResources adds the resources of each allocation of a list (Allocation.WithResources).
+func WithResources(serve ServeFunc[[]*structs.Allocation]) ServeFunc[[]*structs.Allocation] {
+	return func(c *Call) (any, error) {
+		answer, err := serve(c)
+		switch list := answer.(type) {
+		case []*structs.Allocation:
+			for i, a := range list {
+				list[i] = a.WithResources()
+			}
+		case rowStream:
+			return rowStream(func(do func(any) error) error {
+				return list(func(row any) error {
+					return do(row.(*structs.Allocation).WithResources())
+				})
+			}), err
+		}
+		return answer, err
 	}
 }

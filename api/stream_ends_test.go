@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/access"
@@ -30,7 +31,7 @@ func TestLogs_TellTheEndOfTheRight(t *testing.T) {
 		apitest.Answer(s.caller, access.Check, access.CheckResponse{})
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
 		defer c.Close()
-		log, err := c.AllocLogs(t.Context(), "here", api.LogOptions{Task: "t", Follow: true})
+		log, err := allocs.Logs(t.Context(), c, "here", allocs.LogOptions{Task: "t", Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/volumes"
 	"berth/bench/shape"
 	"berth/state"
 	"berth/state/csi"
@@ -187,7 +188,7 @@ func TestList_EndsEarlyAfterAnError(t *testing.T) {
 	fail(4000)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
-	_, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil)
+	_, _, err := volumes.List(t.Context(), c, volumes.Filter{}, nil)
 	if err == nil {
 		t.Error("the client accepted a list that ends after an error")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/api/areas"
 )
 
 // A path below a noun that no route has is no ID: the answer names the route, and no procedure is called.
@@ -50,7 +51,7 @@ func TestHandler_NamesTheRouteOfAnUnknownPath(t *testing.T) {
 // hasRoute reports whether a path fits a route. An ID is one segment.
 func hasRoute(path string) bool {
 	segments := strings.Split(path, "/")
-	return slices.ContainsFunc(api.Routes(), func(r api.Route) bool {
+	return slices.ContainsFunc(areas.Routes(), func(r *api.Route) bool {
 		pattern := strings.Split(r.Path, "/")
 		rest := strings.HasSuffix(r.Path, "...}")
 		if len(segments) != len(pattern) && (!rest || len(segments) < len(pattern)) {
@@ -67,7 +68,7 @@ func hasRoute(path string) bool {
 
 // nearRoutes returns the paths of all routes with one segment more, or with another word in place of one.
 func nearRoutes() (paths []string) {
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		path := strings.NewReplacer("{id}", "x", "{instance}", "x", "{path...}", "x").Replace(r.Path)
 		segments := strings.Split(path, "/")
 		for i := 2; i <= len(segments); i++ {

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/api"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/cli/clitest"
 	"berth/cli/command"
 )
@@ -75,6 +75,7 @@ func TestCLI_Scripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			w := clitest.NewCluster(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{
+				Routes: areas.Routes(),
 				Caller: w.Caller,
 				Agent:  w.Agent,
 				Logger: hclog.NewNullLogger(),

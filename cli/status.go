@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	operatorapi "berth/api/operator"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/job"
@@ -60,7 +61,7 @@ func showStatus(ctx context.Context, c *command.Call) error {
 		return command.Delegate(ctx, c, objectKinds[0].command)
 	}
 
-	found, err := c.API.SearchPrefix(ctx, id, "", nil)
+	found, err := operatorapi.SearchPrefix(ctx, c.API, id, "", nil)
 	if err != nil {
 		return err
 	}

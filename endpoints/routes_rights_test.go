@@ -18,7 +18,7 @@ import (
 	"berth/acl"
 	"berth/api"
 	"berth/api/apitest"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/endpoints/endpointstest"
 	"berth/endpoints/rights"
 	"berth/internal/pki"
@@ -31,6 +31,7 @@ const asCertificate = "X-Test-Certificate"
 // guardedAPI serves the HTTP API over the procedures of a server that asks for tokens.
 func guardedAPI(t *testing.T, s *endpointstest.Server) *httptest.Server {
 	h := api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: rights.ForPeople(s.RPC),
 		Own:    s.RPC,
 		Agent:  &apitest.Agent{Node: "n1", MetricsAre: apitest.Metrics{}},
@@ -70,7 +71,7 @@ func routeRights(t *testing.T, s *endpointstest.Server) (all []routeRight) {
 	for _, r := range apitest.RouteRequests(t, "..") {
 		requests[r.Route] = r
 	}
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		name := strings.Fields(r.Methods)[0] + " " + r.Path
 		request, ok := requests[name]
 		if !ok {

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
@@ -25,6 +26,7 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n1")
 	handler := api.NewHandler(api.Config{
+		Routes:       areas.Routes(),
 		Caller:       s.RPC,
 		Agent:        &apitest.Agent{},
 		Logger:       hclog.NewNullLogger(),

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 )
 
 // The leader saves the archives, so each agent asks it for their state.
@@ -29,7 +30,12 @@ func TestProblems_HaveTheArchivesThatFail(t *testing.T) {
 		}
 		servers := &apitest.Caller{}
 		quietCluster(servers)
-		routes := api.NewHandler(api.Config{Caller: servers, Agent: leads, Logger: hclog.NewNullLogger()})
+		routes := api.NewHandler(api.Config{
+			Routes: areas.Routes(),
+			Caller: servers,
+			Agent:  leads,
+			Logger: hclog.NewNullLogger(),
+		})
 		leader := httptest.NewServer(routes)
 		follows := &apitest.Agent{SelfIs: &api.AgentSelf{}, Servers: map[string]api.AgentPlace{
 			"leader": {Server: "s1", HTTPAddr: strings.TrimPrefix(leader.URL, "http://")},

@@ -14,7 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/internal/rowfilter"
 	"berth/structs"
 	"berth/ui/static"
@@ -31,7 +31,7 @@ func newPage(t *testing.T) (http.Handler, *apitest.Caller) {
 
 func pageOf(servers *apitest.Caller, agent api.Agent) http.Handler {
 	logger := hclog.NewNullLogger()
-	h := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger})
+	h := api.NewHandler(api.Config{Routes: areas.Routes(), Caller: servers, Agent: agent, Logger: logger})
 	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger})
 }
 

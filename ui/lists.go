@@ -8,6 +8,10 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/pages"
 	"berth/ui/views"
@@ -214,13 +218,13 @@ var volumeList = list[*structs.CSIVolumeListStub]{
 	read: func(ctx context.Context, c *api.Client, q *api.Query) (
 		[]*structs.CSIVolumeListStub, *api.Meta, error,
 	) {
-		return c.Volumes(ctx, api.VolumeFilter{}, q)
+		return volumes.List(ctx, c, volumes.Filter{}, q)
 	},
 	row: views.VolumeRow,
 }
 
 // allocations is the list of all allocations.
-var allocations = list[*structs.AllocListStub]{
+var allocList = list[*structs.AllocListStub]{
 	path:       Root + "allocations",
 	caption:    "Allocations",
 	namespaced: true,
@@ -237,12 +241,12 @@ var allocations = list[*structs.AllocListStub]{
 		{Name: "ended", Value: "ended", Filter: `ClientStatus == "complete" or ClientStatus == "failed"`},
 	},
 	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.AllocListStub, *api.Meta, error) {
-		return c.Allocations(ctx, q)
+		return allocs.List(ctx, c, q)
 	},
 	row: views.AllocRow,
 }
 
-var jobs = list[*structs.JobListStub]{
+var jobList = list[*structs.JobListStub]{
 	path:       Root + "jobs",
 	caption:    "Jobs",
 	namespaced: true,
@@ -255,12 +259,12 @@ var jobs = list[*structs.JobListStub]{
 		{Name: "dead", Value: "dead", Filter: `Status == "dead"`},
 	},
 	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.JobListStub, *api.Meta, error) {
-		return c.Jobs(ctx, q)
+		return jobs.List(ctx, c, q)
 	},
 	row: views.JobRow,
 }
 
-var nodes = list[*structs.NodeListStub]{
+var nodeList = list[*structs.NodeListStub]{
 	path:    Root + "nodes",
 	caption: "Nodes",
 	columns: views.NodeColumns,
@@ -272,12 +276,12 @@ var nodes = list[*structs.NodeListStub]{
 		{Name: "ineligible", Value: "ineligible", Filter: `SchedulingEligibility != "eligible"`},
 	},
 	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.NodeListStub, *api.Meta, error) {
-		return c.Nodes(ctx, q)
+		return nodes.List(ctx, c, q)
 	},
 	row: views.NodeRow,
 }
 
-var plugins = list[*structs.CSIPluginListStub]{
+var pluginList = list[*structs.CSIPluginListStub]{
 	path:    Root + "plugins",
 	caption: "Plugins",
 	columns: views.PluginColumns,
@@ -285,7 +289,7 @@ var plugins = list[*structs.CSIPluginListStub]{
 	read: func(ctx context.Context, c *api.Client, q *api.Query) (
 		[]*structs.CSIPluginListStub, *api.Meta, error,
 	) {
-		return c.Plugins(ctx, q)
+		return volumes.ListPlugins(ctx, c, q)
 	},
 	row: views.PluginRow,
 }

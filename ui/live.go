@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/api/events"
+	"berth/api/jobs"
+	"berth/api/nodes"
 	"berth/api/volumes"
 	"berth/structs"
 	"berth/structs/event"
@@ -35,31 +38,31 @@ func Waits(r *http.Request) bool { return r.URL.Path == livePath }
 // newestOf reads the index of the newest change of the rows of a topic. Topics without a list have none here.
 var newestOf = map[event.Topic]func(context.Context, *api.Client, *api.Query) (*api.Meta, error){
 	event.Job: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Jobs(ctx, q)
+		_, meta, err := jobs.List(ctx, c, q)
 		return meta, err
 	},
 	event.Allocation: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Allocations(ctx, q)
+		_, meta, err := allocs.List(ctx, c, q)
 		return meta, err
 	},
 	event.Evaluation: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Evaluations(ctx, q)
+		_, meta, err := jobs.ListEvaluations(ctx, c, q)
 		return meta, err
 	},
 	event.Deployment: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Deployments(ctx, q)
+		_, meta, err := jobs.ListDeployments(ctx, c, q)
 		return meta, err
 	},
 	event.Node: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Nodes(ctx, q)
+		_, meta, err := nodes.List(ctx, c, q)
 		return meta, err
 	},
 	event.CSIVolume: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+		_, meta, err := volumes.List(ctx, c, volumes.Filter{}, q)
 		return meta, err
 	},
 	event.CSIPlugin: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := c.Plugins(ctx, q)
+		_, meta, err := volumes.ListPlugins(ctx, c, q)
 		return meta, err
 	},
 	event.Claim: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -146,7 +147,13 @@ func TestLive_CountsAsAStreamOfTheToken(t *testing.T) {
 	apitest.On(servers, event.List, (&feed{indexes: make(chan uint64)}).list)
 	logger := hclog.NewNullLogger()
 	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
-	routes := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger, ACL: true})
+	routes := api.NewHandler(api.Config{
+		Routes: areas.Routes(),
+		Caller: servers,
+		Agent:  agent,
+		Logger: logger,
+		ACL:    true,
+	})
 	page := NewHandler(Config{API: routes, Agent: "agent-1", Logger: logger})
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", routes)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/ui/pages"
@@ -77,7 +78,7 @@ func (t taskOf) to(path, output string) string {
 
 // open opens the log of the task at its last lines.
 func (t taskOf) open(ctx context.Context, c *api.Client, follow bool) (io.ReadCloser, error) {
-	return c.AllocLogs(ctx, t.AllocID, api.LogOptions{
+	return allocs.Logs(ctx, c, t.AllocID, allocs.LogOptions{
 		Task:   t.Task,
 		Stderr: t.Type == stderr,
 		Follow: follow,

@@ -5,6 +5,10 @@ import (
 	"net/url"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/pages"
@@ -147,7 +151,7 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 // findDifferences asks the leader, which compares the servers. Without a leader no difference is known: the
 // search for servers says what is wrong.
 func findDifferences(ctx context.Context, c *api.Client) (f found, err error) {
-	health, _, err := c.AutopilotHealth(ctx, nil)
+	health, _, err := operator.AutopilotHealth(ctx, c, nil)
 	if structs.IsKind(err, structs.KindUnavailable) {
 		return f, nil
 	}
@@ -163,7 +167,7 @@ func findDifferences(ctx context.Context, c *api.Client) (f found, err error) {
 // findArchives asks the leader, which saves the archives. An agent without a server, or one that knows no
 // HTTP address of the leader, cannot ask it.
 func findArchives(ctx context.Context, c *api.Client) (f found, err error) {
-	leader, err := api.AgentSelfOf(ctx, c, "leader")
+	leader, err := operator.AgentSelfOf(ctx, c, "leader")
 	if structs.IsKind(err, structs.KindNotFound) || structs.IsKind(err, structs.KindPrecondition) {
 		return f, nil
 	}
@@ -178,15 +182,15 @@ func findArchives(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findNodes(ctx context.Context, c *api.Client) (f found, err error) {
-	nodes, meta, err := c.Nodes(ctx, few(wrongNodes))
+	all, meta, err := nodes.List(ctx, c, few(wrongNodes))
 	if err != nil {
 		return f, err
 	}
 	f.more = meta.NextToken != ""
-	for i, n := range nodes {
+	for i, n := range all {
 		p := views.NodeProblem(n, nil)
 		if i < mostExplained {
-			lost, _, err := c.NodeFenceStatus(ctx, n.ID, nil)
+			lost, _, err := nodes.FenceStatus(ctx, c, n.ID, nil)
 			if err == nil { // without the facts the problem is still one
 				p = views.NodeProblem(n, lost)
 			}
@@ -197,7 +201,7 @@ func findNodes(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
-	plugins, meta, err := c.Plugins(ctx, &api.Query{PerPage: mostPlugins, AllowStale: true})
+	plugins, meta, err := volumes.ListPlugins(ctx, c, &api.Query{PerPage: mostPlugins, AllowStale: true})
 	if err != nil {
 		return f, err
 	}
@@ -217,7 +221,7 @@ func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
-	rows, meta, err := c.Volumes(ctx, api.VolumeFilter{}, few(wrongVolumes))
+	rows, meta, err := volumes.List(ctx, c, volumes.Filter{}, few(wrongVolumes))
 	if err != nil {
 		return f, err
 	}
@@ -239,13 +243,13 @@ func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
 // Their queues may be empty, because the jobs that need them have no place.
 func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
 	q := &api.Query{Filter: lostNodes, PerPage: mostLost, AllowStale: true}
-	nodes, meta, err := c.Nodes(ctx, q)
+	all, meta, err := nodes.List(ctx, c, q)
 	if err != nil {
 		return f, err
 	}
 	f.more = meta.NextToken != ""
 	shown := map[string]bool{} // a volume is a problem once
-	for _, n := range nodes {
+	for _, n := range all {
 		q := &api.Query{Filter: heldClaims, PerPage: mostHeld, AllowStale: true}
 		held, meta, err := volumes.ListClaims(ctx, c, volumes.ClaimFilter{NodeID: n.ID}, q)
 		if err != nil {
@@ -264,7 +268,7 @@ func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
 			}
 			shown[volume] = true
 			if s.Lost == nil { // without the facts the problem is still one
-				s.Lost, _, _ = c.NodeFenceStatus(ctx, n.ID, nil)
+				s.Lost, _, _ = nodes.FenceStatus(ctx, c, n.ID, nil)
 			}
 			s.Why = nil
 			if len(f.problems) < mostExplained {
@@ -279,7 +283,7 @@ func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
 // findUses finds volumes that are nearly full or ill. The servers ask the nodes for all uses at once, so the
 // page does that in a small cluster alone.
 func findUses(ctx context.Context, c *api.Client) (f found, err error) {
-	_, meta, err := c.Volumes(ctx, api.VolumeFilter{}, &api.Query{PerPage: maxPerPage, AllowStale: true})
+	_, meta, err := volumes.List(ctx, c, volumes.Filter{}, &api.Query{PerPage: maxPerPage, AllowStale: true})
 	if err != nil {
 		return f, err
 	}
@@ -297,7 +301,7 @@ func findUses(ctx context.Context, c *api.Client) (f found, err error) {
 
 func findJobs(ctx context.Context, c *api.Client) (f found, err error) {
 	q := &api.Query{PerPage: mostProblems, AllowStale: true}
-	evals, meta, err := c.EvaluationsOf(ctx, api.EvalFilter{Status: structs.EvalBlocked}, q)
+	evals, meta, err := jobs.FilterEvaluations(ctx, c, jobs.EvalFilter{Status: structs.EvalBlocked}, q)
 	if err != nil {
 		return f, err
 	}
@@ -311,7 +315,7 @@ func findJobs(ctx context.Context, c *api.Client) (f found, err error) {
 		shown[job] = true
 		p := views.JobProblem(e)
 		if len(f.problems) < mostExplained {
-			why, _, err := c.JobWhy(ctx, e.JobID, &api.Query{Namespace: e.Namespace})
+			why, _, err := jobs.Why(ctx, c, e.JobID, &api.Query{Namespace: e.Namespace})
 			if err == nil {
 				p.Explain(why)
 			}
@@ -324,7 +328,7 @@ func findJobs(ctx context.Context, c *api.Client) (f found, err error) {
 // findDeployments finds the jobs whose newest deployment has failed. A later one has replaced the others. It
 // looks at the newest deployments alone: a failure that is older has been there for long.
 func findDeployments(ctx context.Context, c *api.Client) (f found, err error) {
-	deployments, _, err := c.Deployments(ctx, &api.Query{
+	deployments, _, err := jobs.ListDeployments(ctx, c, &api.Query{
 		Sort:       structs.SortCreate,
 		Reverse:    true,
 		PerPage:    mostDeployments,
@@ -345,7 +349,7 @@ func findDeployments(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findAllocs(ctx context.Context, c *api.Client) (f found, err error) {
-	allocs, meta, err := c.Allocations(ctx, few(wrongAllocs))
+	allocs, meta, err := allocs.List(ctx, c, few(wrongAllocs))
 	if err != nil {
 		return f, err
 	}

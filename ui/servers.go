@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -11,7 +12,7 @@ import (
 // readServers returns the servers of the cluster, as the gossip of the agent has them. An agent without a
 // server has no gossip: it asks the leader, which names no datacenters.
 func readServers(ctx context.Context, c *api.Client) (all []*cluster.AgentMember, err error) {
-	known, err := c.AgentMembers(ctx)
+	known, err := operator.ListMembers(ctx, c)
 	if err == nil {
 		return known.Members, nil
 	}
@@ -19,7 +20,7 @@ func readServers(ctx context.Context, c *api.Client) (all []*cluster.AgentMember
 		return nil, err
 	}
 
-	health, _, err := c.AutopilotHealth(ctx, nil)
+	health, _, err := operator.AutopilotHealth(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}

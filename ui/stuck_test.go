@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/opsocket"
@@ -99,7 +100,7 @@ func TestPage_SolvesAStuckVolumeByClicks(t *testing.T) {
 	logger := hclog.NewNullLogger()
 	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
 	page := NewHandler(Config{
-		API:    api.NewHandler(api.Config{Caller: s.RPC, Agent: agent, Logger: logger}),
+		API:    api.NewHandler(api.Config{Routes: areas.Routes(), Caller: s.RPC, Agent: agent, Logger: logger}),
 		Agent:  "agent-1",
 		Logger: logger,
 	})

@@ -4,6 +4,10 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -37,7 +41,7 @@ func showJob(c *call) (*content, error) {
 	defer cancel()
 	ns := c.namespaceOf()
 	client := c.client(ns)
-	job, _, err := client.Job(ctx, id, nil)
+	job, _, err := jobs.Get(ctx, client, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,27 +51,27 @@ func showJob(c *call) (*content, error) {
 	var groups, deployments, allocs views.Table
 	t.Faults = readTogether(
 		reading{"why it waits", func() error {
-			why, _, err := client.JobWhy(ctx, id, nil)
+			why, _, err := jobs.Why(ctx, client, id, nil)
 			if err == nil {
 				t.Why = why.Reasons
 			}
 			return err
 		}},
 		reading{"its groups", func() error {
-			s, _, err := client.JobSummary(ctx, id, nil)
+			s, _, err := jobs.Summary(ctx, client, id, nil)
 			groups = views.GroupTable(s)
 			return err
 		}},
 		reading{"its deployments", func() error {
-			all, meta, err := client.JobDeployments(ctx, id, false, part())
+			all, meta, err := jobs.DeploymentsOf(ctx, client, id, false, part())
 			deployments = views.DeploymentTable(all)
 			deployments.More = more(meta, "")
 			return err
 		}},
 		reading{"its allocations", func() error {
-			all, meta, err := client.JobAllocations(ctx, id, false, part())
+			all, meta, err := jobs.AllocationsOf(ctx, client, id, false, part())
 			allocs = views.AllocTable(all)
-			allocs.More = more(meta, allocations.whose("JobID", id, ns))
+			allocs.More = more(meta, allocList.whose("JobID", id, ns))
 			return err
 		}},
 	)
@@ -101,7 +105,7 @@ func showAlloc(c *call) (*content, error) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	client := c.client(c.namespaceOf())
-	a, _, err := client.Allocation(ctx, id, nil)
+	a, _, err := allocs.Get(ctx, client, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +156,7 @@ func showNode(c *call) (*content, error) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	client := c.client(structs.AllNamespaces)
-	n, _, err := client.Node(ctx, id, nil)
+	n, _, err := nodes.Get(ctx, client, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +168,7 @@ func showNode(c *call) (*content, error) {
 	if n.Unaccounted {
 		t.Problems = append(t.Problems, "the node "+n.WhyUnaccounted())
 	}
-	var used, allocs views.Table
+	var used, placed views.Table
 	fenceable := false
 	t.Faults = readTogether(
 		reading{"its fence devices", func() (err error) {
@@ -174,20 +178,20 @@ func showNode(c *call) (*content, error) {
 			return err
 		}},
 		reading{"its volumes", func() error {
-			all, meta, err := client.Volumes(ctx, api.VolumeFilter{NodeID: n.ID}, part())
+			all, meta, err := volumes.List(ctx, client, volumes.Filter{NodeID: n.ID}, part())
 			used = views.VolumeTable(all)
 			used.More = more(meta, Root+"volumes")
 			return err
 		}},
 		reading{"its allocations", func() error {
-			filter := allocations.filterOf("NodeID", n.ID)
-			all, meta, err := client.Allocations(ctx, &api.Query{
+			filter := allocList.filterOf("NodeID", n.ID)
+			all, meta, err := allocs.List(ctx, client, &api.Query{
 				PerPage:    rowsOfThing,
 				AllowStale: true,
 				Filter:     filter,
 			})
-			allocs = views.AllocTable(all)
-			allocs.More = more(meta, allocations.whose("NodeID", n.ID, structs.AllNamespaces))
+			placed = views.AllocTable(all)
+			placed.More = more(meta, allocList.whose("NodeID", n.ID, structs.AllNamespaces))
 			return err
 		}},
 	)
@@ -196,7 +200,7 @@ func showNode(c *call) (*content, error) {
 		views.InstanceTable("Node plugins", n.CSINodePlugins, views.OfPlugin),
 		views.InstanceTable("Controller plugins", n.CSIControllerPlugins, views.OfPlugin),
 		used,
-		allocs,
+		placed,
 		views.DriverTable(n.Drivers),
 		views.NodeEventTable(n.Events),
 	}
@@ -232,7 +236,7 @@ func showPlugin(c *call) (*content, error) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	client := c.client(structs.AllNamespaces)
-	g, _, err := client.Plugin(ctx, id, nil)
+	g, _, err := volumes.GetPlugin(ctx, client, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +255,7 @@ func showPlugin(c *call) (*content, error) {
 	}
 	var used views.Table
 	t.Faults = readTogether(reading{"its volumes", func() error {
-		all, meta, err := client.Volumes(ctx, api.VolumeFilter{PluginID: id}, part())
+		all, meta, err := volumes.List(ctx, client, volumes.Filter{PluginID: id}, part())
 		used = views.VolumeTable(all)
 		used.More = more(meta, volumeList.whose("PluginID", id, structs.AllNamespaces))
 		return err
@@ -274,7 +278,7 @@ func showTopology(c *call) (*content, error) {
 	data := pages.Cluster{}
 	var servers []*cluster.AgentMember
 	var leader string
-	var nodes []*structs.NodeListStub
+	var machines []*structs.NodeListStub
 	var denied error
 	data.Faults = readTogether(
 		reading{"the servers", func() (err error) {
@@ -285,19 +289,19 @@ func showTopology(c *call) (*content, error) {
 			return err
 		}},
 		reading{"the leader", func() (err error) {
-			leader, err = client.StatusLeader(ctx)
+			leader, err = operator.Leader(ctx, client)
 			return err
 		}},
 		reading{"the nodes", func() error {
-			all, meta, err := client.Nodes(ctx, &api.Query{PerPage: maxPerPage, AllowStale: true})
-			nodes = all
+			all, meta, err := nodes.List(ctx, client, &api.Query{PerPage: maxPerPage, AllowStale: true})
+			machines = all
 			data.More = more(meta, Root+"nodes")
 			return err
 		}},
 	)
-	if denied != nil && len(nodes) == 0 { // there is nothing to draw
+	if denied != nil && len(machines) == 0 { // there is nothing to draw
 		return nil, denied
 	}
-	data.Datacenters = views.Topology(servers, leader, nodes)
+	data.Datacenters = views.Topology(servers, leader, machines)
 	return contentOf("", pages.Topology(data)), nil
 }

@@ -61,19 +61,19 @@ func TestLists_RejectAWrongForm(t *testing.T) {
 // The filters of the choices and of links are valid for the rows that they select from.
 func TestLists_HaveFiltersOfTheirRows(t *testing.T) {
 	check(t, volumeList.shows, &structs.CSIVolumeListStub{})
-	check(t, jobs.shows, &structs.JobListStub{})
-	check(t, allocations.shows, &structs.AllocListStub{})
-	check(t, nodes.shows, &structs.NodeListStub{})
-	check(t, plugins.shows, &structs.CSIPluginListStub{})
+	check(t, jobList.shows, &structs.JobListStub{})
+	check(t, allocList.shows, &structs.AllocListStub{})
+	check(t, nodeList.shows, &structs.NodeListStub{})
+	check(t, pluginList.shows, &structs.CSIPluginListStub{})
 	matches(t, wrongVolumes, &structs.CSIVolumeListStub{})
 	matches(t, wrongNodes, &structs.NodeListStub{})
 	matches(t, lostNodes, &structs.NodeListStub{})
 	matches(t, heldClaims, &structs.VolumeClaimStub{})
-	matches(t, allocations.filterOf("NodeID", `a"b`), &structs.AllocListStub{})
+	matches(t, allocList.filterOf("NodeID", `a"b`), &structs.AllocListStub{})
 	for _, name := range volumeList.names {
 		matches(t, name+` contains "x"`, &structs.CSIVolumeListStub{})
 	}
-	for _, name := range allocations.names {
+	for _, name := range allocList.names {
 		matches(t, name+` contains "x"`, &structs.AllocListStub{})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"berth/api"
+	"berth/api/nodes"
 	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/actions"
@@ -39,7 +40,7 @@ func showVolume(c *call) (*content, error) {
 
 	ns := c.namespaceOf()
 	client := c.client(ns)
-	v, _, err := client.Volume(ctx, id, nil)
+	v, _, err := volumes.Get(ctx, client, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func readNodes(ctx context.Context, client *api.Client, v *structs.CSIVolumeDeta
 		if states[c.NodeID] != "" || len(states) == mostNodes {
 			continue
 		}
-		n, _, err := client.Node(ctx, c.NodeID, nil)
+		n, _, err := nodes.Get(ctx, client, c.NodeID, nil)
 		switch {
 		case structs.IsKind(err, structs.KindNotFound):
 			states[c.NodeID] = "deleted"

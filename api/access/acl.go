@@ -1,6 +1,6 @@
-// Package access has the routes of policies, roles, tokens, auth methods, logins, identities, admission rules
-// and quotas, each with the call of the client. Callers import it as accessapi, because the rows are in a
-// package access, too.
+// Package access has the routes of policies, roles, tokens, auth methods, logins, identities, variables,
+// admission rules and quotas, each with the call of the client. Callers import it as accessapi, because the
+// rows are in a package access, too.
 package access
 
 import (
@@ -12,7 +12,13 @@ import (
 	"berth/structs/access"
 )
 
-var bootstrap = api.NewEndpoint(api.Put, "/v1/acl/bootstrap",
+// table has the routes of this area.
+var table api.Table
+
+// Routes returns the routes of this area.
+func Routes() []*api.Route { return table.Routes() }
+
+var bootstrap = api.NewEndpoint(&table, api.Put, "/v1/acl/bootstrap",
 	api.ServeMethod(access.Bootstrap, bindBootstrap, (*access.TokenPutResponse).Open))
 
 // bootstrapBody may have the secret of the first token.
@@ -33,11 +39,11 @@ func Bootstrap(ctx context.Context, c *api.Client, secret string) (*access.OpenT
 }
 
 var (
-	mode = api.NewEndpoint(api.Get, "/v1/acl/mode",
+	mode = api.NewEndpoint(&table, api.Get, "/v1/acl/mode",
 		api.ServeMethod(access.ModeGet, nil, func(a *access.ModeGetResponse) *Mode {
 			return &Mode{Mode: a.Mode, Server: a.Server, Here: a.Here}
 		}))
-	setMode = api.NewEndpoint(api.Put, "/v1/acl/mode",
+	setMode = api.NewEndpoint(&table, api.Put, "/v1/acl/mode",
 		api.ServeMethod(access.ModeSet, bindMode, api.Whole))
 )
 
@@ -65,7 +71,7 @@ func SetMode(ctx context.Context, c *api.Client, to string) error {
 	return setMode.Exec(ctx, c, api.Request{Body: Mode{Mode: to}})
 }
 
-var policyList = api.NewEndpoint(api.Get, "/v1/acl/policies",
+var policyList = api.NewEndpoint(&table, api.Get, "/v1/acl/policies",
 	api.ServeMethod(access.PolicyList, nil,
 		func(a *access.PolicyListResponse) []*access.PolicyStub { return a.Policies }))
 
@@ -77,7 +83,7 @@ func Policies(ctx context.Context, c *api.Client, q *api.Query) ([]*access.Polic
 	return policyList.Fetch(ctx, c, "", q)
 }
 
-var policyGet = api.NewEndpoint(api.Get, "/v1/acl/policy/{id}",
+var policyGet = api.NewEndpoint(&table, api.Get, "/v1/acl/policy/{id}",
 	api.ServeMethod(access.PolicyGet,
 		api.WithID(func(q *access.NameRequest, id string) { q.Name = id }),
 		func(a *access.PolicyGetResponse) *access.Policy { return a.Policy }))
@@ -88,7 +94,7 @@ func Policy(ctx context.Context, c *api.Client, name string) (*access.Policy, er
 	return p, err
 }
 
-var policyPut = api.NewEndpoint(api.Put, "/v1/acl/policy/{id}",
+var policyPut = api.NewEndpoint(&table, api.Put, "/v1/acl/policy/{id}",
 	api.ServeMethod(access.PolicyPut, bindPolicy, api.Whole))
 
 func bindPolicy(c *api.Call, req *access.PolicyPutRequest) error {
@@ -106,7 +112,7 @@ func PutPolicy(ctx context.Context, c *api.Client, p *access.Policy) error {
 	return policyPut.Exec(ctx, c, api.Request{ID: p.Name, Body: p})
 }
 
-var policyDelete = api.NewEndpoint(api.Remove, "/v1/acl/policy/{id}",
+var policyDelete = api.NewEndpoint(&table, api.Remove, "/v1/acl/policy/{id}",
 	api.ServeMethod(access.PolicyDelete,
 		api.WithID(func(q *access.PolicyDeleteRequest, id string) { q.Name = id }), api.Whole))
 
@@ -115,7 +121,7 @@ func DeletePolicy(ctx context.Context, c *api.Client, name string) error {
 	return policyDelete.Exec(ctx, c, api.Request{ID: name})
 }
 
-var roleList = api.NewEndpoint(api.Get, "/v1/acl/roles",
+var roleList = api.NewEndpoint(&table, api.Get, "/v1/acl/roles",
 	api.ServeMethod(access.RoleList, nil,
 		func(a *access.RoleListResponse) []*access.Role { return a.Roles }))
 
@@ -124,7 +130,7 @@ func Roles(ctx context.Context, c *api.Client, q *api.Query) ([]*access.Role, *a
 	return roleList.Fetch(ctx, c, "", q)
 }
 
-var roleGet = api.NewEndpoint(api.Get, "/v1/acl/role/{id}",
+var roleGet = api.NewEndpoint(&table, api.Get, "/v1/acl/role/{id}",
 	api.ServeMethod(access.RoleGet,
 		api.WithID(func(q *access.RoleGetRequest, id string) { q.ID = id }),
 		func(a *access.RoleGetResponse) *access.Role { return a.Role }))
@@ -135,7 +141,7 @@ func Role(ctx context.Context, c *api.Client, id string) (*access.Role, error) {
 	return r, err
 }
 
-var roleByName = api.NewEndpoint(api.Get, "/v1/acl/role/name/{id}",
+var roleByName = api.NewEndpoint(&table, api.Get, "/v1/acl/role/name/{id}",
 	api.ServeMethod(access.RoleGet,
 		api.WithID(func(q *access.RoleGetRequest, name string) { q.Name = name }),
 		func(a *access.RoleGetResponse) *access.Role { return a.Role }))
@@ -147,8 +153,8 @@ func RoleByName(ctx context.Context, c *api.Client, name string) (*access.Role, 
 }
 
 var (
-	roleCreate = api.NewEndpoint(api.Put, "/v1/acl/role", api.ServeMethod(access.RolePut, bindRole, roleOf))
-	roleUpdate = api.NewEndpoint(api.Put, "/v1/acl/role/{id}", api.ServeMethod(access.RolePut, bindRole, roleOf))
+	roleCreate = api.NewEndpoint(&table, api.Put, "/v1/acl/role", api.ServeMethod(access.RolePut, bindRole, roleOf))
+	roleUpdate = api.NewEndpoint(&table, api.Put, "/v1/acl/role/{id}", api.ServeMethod(access.RolePut, bindRole, roleOf))
 )
 
 func roleOf(a *access.RolePutResponse) *access.Role { return a.Role }
@@ -177,7 +183,7 @@ func PutRole(ctx context.Context, c *api.Client, r *access.Role) (*access.Role, 
 	return roleUpdate.Send(ctx, c, api.Request{ID: r.ID, Body: r})
 }
 
-var roleDelete = api.NewEndpoint(api.Remove, "/v1/acl/role/{id}",
+var roleDelete = api.NewEndpoint(&table, api.Remove, "/v1/acl/role/{id}",
 	api.ServeMethod(access.RoleDelete,
 		api.WithID(func(q *access.RoleDeleteRequest, id string) { q.ID = id }), api.Whole))
 
@@ -186,7 +192,7 @@ func DeleteRole(ctx context.Context, c *api.Client, id string) error {
 	return roleDelete.Exec(ctx, c, api.Request{ID: id})
 }
 
-var tokenList = api.NewEndpoint(api.Get, "/v1/acl/tokens",
+var tokenList = api.NewEndpoint(&table, api.Get, "/v1/acl/tokens",
 	api.ServeMethod(access.TokenList, bindTokenList,
 		func(a *access.TokenListResponse) []*access.Token { return a.Tokens }))
 
@@ -201,7 +207,7 @@ func Tokens(ctx context.Context, c *api.Client, q *api.Query) ([]*access.Token, 
 	return tokenList.Fetch(ctx, c, "", q)
 }
 
-var tokenGet = api.NewEndpoint(api.Get, "/v1/acl/token/{id}",
+var tokenGet = api.NewEndpoint(&table, api.Get, "/v1/acl/token/{id}",
 	api.ServeMethod(access.TokenGet,
 		api.WithID(func(q *access.TokenGetRequest, id string) { q.AccessorID = id }),
 		func(a *access.TokenGetResponse) *access.Token { return a.Token }))
@@ -212,7 +218,7 @@ func Token(ctx context.Context, c *api.Client, accessor string) (*access.Token, 
 	return t, err
 }
 
-var tokenSelf = api.NewEndpoint[*access.OpenToken](api.Get, "/v1/acl/token/self",
+var tokenSelf = api.NewEndpoint[*access.OpenToken](&table, api.Get, "/v1/acl/token/self",
 	func(c *api.Call) (any, error) {
 		own := api.ServeMethod(access.TokenGet, nil, func(a *access.TokenGetResponse) *access.OpenToken {
 			return &access.OpenToken{Token: *a.Token, SecretID: c.Token()}
@@ -227,9 +233,9 @@ func TokenSelf(ctx context.Context, c *api.Client) (*access.OpenToken, error) {
 }
 
 var (
-	tokenCreate = api.NewEndpoint(api.Put, "/v1/acl/token",
+	tokenCreate = api.NewEndpoint(&table, api.Put, "/v1/acl/token",
 		api.ServeMethod(access.TokenPut, bindToken, (*access.TokenPutResponse).Open))
-	tokenUpdate = api.NewEndpoint(api.Put, "/v1/acl/token/{id}",
+	tokenUpdate = api.NewEndpoint(&table, api.Put, "/v1/acl/token/{id}",
 		api.ServeMethod(access.TokenPut, bindToken, (*access.TokenPutResponse).Open))
 )
 
@@ -306,7 +312,7 @@ func PutToken(ctx context.Context, c *api.Client, t *access.Token, ttl time.Dura
 	return tokenUpdate.Send(ctx, c, api.Request{ID: t.AccessorID, Body: b})
 }
 
-var tokenDelete = api.NewEndpoint(api.Remove, "/v1/acl/token/{id}",
+var tokenDelete = api.NewEndpoint(&table, api.Remove, "/v1/acl/token/{id}",
 	api.ServeMethod(access.TokenDelete,
 		api.WithID(func(q *access.TokenDeleteRequest, id string) { q.AccessorID = id }), api.Whole))
 

@@ -8,7 +8,7 @@ import (
 	"berth/structs/admission"
 )
 
-var admissionRuleList = api.NewEndpoint(api.Get, "/v1/admission/rules",
+var admissionRuleList = api.NewEndpoint(&table, api.Get, "/v1/admission/rules",
 	api.ServeMethod(admission.RuleList, nil,
 		func(a *admission.RuleListResponse) []*admission.Rule { return a.Rules }))
 
@@ -17,7 +17,7 @@ func AdmissionRules(ctx context.Context, c *api.Client, q *api.Query) ([]*admiss
 	return admissionRuleList.Fetch(ctx, c, "", q)
 }
 
-var admissionRuleGet = api.NewEndpoint(api.Get, "/v1/admission/rule/{id}",
+var admissionRuleGet = api.NewEndpoint(&table, api.Get, "/v1/admission/rule/{id}",
 	api.ServeMethod(admission.RuleGet,
 		api.WithID(func(q *admission.RuleGetRequest, id string) { q.Name = id }),
 		func(a *admission.RuleGetResponse) *admission.Rule { return a.Rule }))
@@ -28,7 +28,7 @@ func AdmissionRule(ctx context.Context, c *api.Client, name string) (*admission.
 	return r, err
 }
 
-var admissionRulePut = api.NewEndpoint(api.Put, "/v1/admission/rule/{id}",
+var admissionRulePut = api.NewEndpoint(&table, api.Put, "/v1/admission/rule/{id}",
 	api.ServeMethod(admission.RulePut, bindAdmissionRule, api.Whole))
 
 func bindAdmissionRule(c *api.Call, req *admission.RulePutRequest) error {
@@ -46,7 +46,7 @@ func PutAdmissionRule(ctx context.Context, c *api.Client, r *admission.Rule) err
 	return admissionRulePut.Exec(ctx, c, api.Request{ID: r.Name, Body: r})
 }
 
-var admissionRuleDelete = api.NewEndpoint(api.Remove, "/v1/admission/rule/{id}",
+var admissionRuleDelete = api.NewEndpoint(&table, api.Remove, "/v1/admission/rule/{id}",
 	api.ServeMethod(admission.RuleDelete,
 		api.WithID(func(q *admission.RuleDeleteRequest, id string) { q.Name = id }), api.Whole))
 
@@ -63,7 +63,7 @@ type AdmissionTest struct {
 	Volume *structs.CSIVolume `json:",omitempty"`
 }
 
-var admissionRuleTest = api.NewEndpoint(api.Put, "/v1/admission/test",
+var admissionRuleTest = api.NewEndpoint(&table, api.Put, "/v1/admission/test",
 	api.ServeMethod(admission.RuleTest, bindAdmissionTest, api.Whole), api.HoldsJobs)
 
 func bindAdmissionTest(c *api.Call, req *admission.RuleTestRequest) error {

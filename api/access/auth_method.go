@@ -8,7 +8,7 @@ import (
 	"berth/structs/access"
 )
 
-var methodList = api.NewEndpoint(api.Get, "/v1/acl/auth-methods",
+var methodList = api.NewEndpoint(&table, api.Get, "/v1/acl/auth-methods",
 	api.ServeMethod(access.AuthMethodList, nil,
 		func(a *access.AuthMethodListResponse) []*access.AuthMethodStub { return a.Methods }))
 
@@ -19,7 +19,7 @@ func AuthMethods(
 	return methodList.Fetch(ctx, c, "", q)
 }
 
-var methodGet = api.NewEndpoint(api.Get, "/v1/acl/auth-method/{id}",
+var methodGet = api.NewEndpoint(&table, api.Get, "/v1/acl/auth-method/{id}",
 	api.ServeMethod(access.AuthMethodGet,
 		api.WithID(func(q *access.AuthMethodGetRequest, name string) { q.Name = name }),
 		func(a *access.AuthMethodGetResponse) *access.AuthMethod { return a.Method }))
@@ -31,9 +31,9 @@ func AuthMethod(ctx context.Context, c *api.Client, name string) (*access.AuthMe
 }
 
 var (
-	methodCreate = api.NewEndpoint(api.Put, "/v1/acl/auth-method",
+	methodCreate = api.NewEndpoint(&table, api.Put, "/v1/acl/auth-method",
 		api.ServeMethod(access.AuthMethodPut, bindMethod, methodOf))
-	methodUpdate = api.NewEndpoint(api.Put, "/v1/acl/auth-method/{id}",
+	methodUpdate = api.NewEndpoint(&table, api.Put, "/v1/acl/auth-method/{id}",
 		api.ServeMethod(access.AuthMethodPut, bindMethod, methodOf))
 )
 
@@ -61,7 +61,7 @@ func UpdateAuthMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) 
 	return methodUpdate.Send(ctx, c, api.Request{ID: m.Name, Body: m})
 }
 
-var methodDelete = api.NewEndpoint(api.Remove, "/v1/acl/auth-method/{id}",
+var methodDelete = api.NewEndpoint(&table, api.Remove, "/v1/acl/auth-method/{id}",
 	api.ServeMethod(access.AuthMethodDelete,
 		api.WithID(func(q *access.AuthMethodDeleteRequest, name string) { q.Name = name }), api.Whole))
 
@@ -70,7 +70,7 @@ func DeleteAuthMethod(ctx context.Context, c *api.Client, name string) error {
 	return methodDelete.Exec(ctx, c, api.Request{ID: name})
 }
 
-var bindingRuleList = api.NewEndpoint(api.Get, "/v1/acl/binding-rules",
+var bindingRuleList = api.NewEndpoint(&table, api.Get, "/v1/acl/binding-rules",
 	api.ServeMethod(access.BindingRuleList, nil,
 		func(a *access.BindingRuleListResponse) []*access.BindingRuleStub { return a.Rules }))
 
@@ -81,7 +81,7 @@ func BindingRules(
 	return bindingRuleList.Fetch(ctx, c, "", q)
 }
 
-var bindingRuleGet = api.NewEndpoint(api.Get, "/v1/acl/binding-rule/{id}",
+var bindingRuleGet = api.NewEndpoint(&table, api.Get, "/v1/acl/binding-rule/{id}",
 	api.ServeMethod(access.BindingRuleGet,
 		api.WithID(func(q *access.BindingRuleGetRequest, id string) { q.ID = id }),
 		func(a *access.BindingRuleGetResponse) *access.BindingRule { return a.Rule }))
@@ -93,9 +93,9 @@ func BindingRule(ctx context.Context, c *api.Client, id string) (*access.Binding
 }
 
 var (
-	ruleCreate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule",
+	ruleCreate = api.NewEndpoint(&table, api.Put, "/v1/acl/binding-rule",
 		api.ServeMethod(access.BindingRulePut, bindBindingRule, ruleOf))
-	ruleUpdate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule/{id}",
+	ruleUpdate = api.NewEndpoint(&table, api.Put, "/v1/acl/binding-rule/{id}",
 		api.ServeMethod(access.BindingRulePut, bindBindingRule, ruleOf))
 )
 
@@ -126,7 +126,7 @@ func PutBindingRule(ctx context.Context, c *api.Client, r *access.BindingRule) (
 	return ruleUpdate.Send(ctx, c, api.Request{ID: r.ID, Body: r})
 }
 
-var bindingRuleDelete = api.NewEndpoint(api.Remove, "/v1/acl/binding-rule/{id}",
+var bindingRuleDelete = api.NewEndpoint(&table, api.Remove, "/v1/acl/binding-rule/{id}",
 	api.ServeMethod(access.BindingRuleDelete,
 		api.WithID(func(q *access.BindingRuleDeleteRequest, id string) { q.ID = id }), api.Whole))
 

@@ -16,7 +16,7 @@ import (
 
 const keysPath = "/.well-known/jwks.json"
 
-var keySet = api.NewEndpoint[*jose.JSONWebKeySet](api.Get, keysPath, serveKeys)
+var keySet = api.NewEndpoint[*jose.JSONWebKeySet](&table, api.Get, keysPath, serveKeys)
 
 // IdentityKeySet reads the public keys.
 func IdentityKeySet(ctx context.Context, c *api.Client) (*jose.JSONWebKeySet, error) {
@@ -32,7 +32,8 @@ type Discovery struct {
 	SubjectTypes  []string `json:"subject_types_supported"`
 }
 
-var discovery = api.NewEndpoint[*Discovery](api.Get, "/.well-known/openid-configuration", serveDiscovery)
+var discovery = api.NewEndpoint[*Discovery](&table, api.Get, "/.well-known/openid-configuration",
+	serveDiscovery)
 
 // Discover reads the document. The error is not-found if the servers have no issuer.
 func Discover(ctx context.Context, c *api.Client) (*Discovery, error) {

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	_ "berth/api/access"
+	"berth/api/areas"
 	"berth/internal/idtoken"
 	"berth/structs/access"
 )
@@ -26,7 +27,7 @@ func (s servers) Call(_ context.Context, _ string, _, resp any) error {
 
 func get(t *testing.T, s servers, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	h := api.NewHandler(api.Config{Caller: s, ACL: true, Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{Routes: areas.Routes(), Caller: s, ACL: true, Logger: hclog.NewNullLogger()})
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", path, nil)
 	r.Host = "127.0.0.1"

@@ -7,7 +7,7 @@ import (
 	"berth/structs/access"
 )
 
-var tokenLogin = api.NewEndpoint(api.Put, "/v1/acl/login",
+var tokenLogin = api.NewEndpoint(&table, api.Put, "/v1/acl/login",
 	api.ServeMethod(access.TokenLogin, bindTokenLogin, (*access.TokenPutResponse).Open))
 
 // tokenLoginBody is the body of a login by a JWT.
@@ -32,7 +32,7 @@ func Login(
 	return tokenLogin.Send(ctx, c, api.Request{Body: tokenLoginBody{method, token}})
 }
 
-var authURL = api.NewEndpoint(api.Put, "/v1/acl/oidc/auth-url",
+var authURL = api.NewEndpoint(&table, api.Put, "/v1/acl/oidc/auth-url",
 	api.ServeMethod(access.AuthURL, bindAuthURL, func(a *access.AuthURLResponse) *AuthURLAnswer {
 		return &AuthURLAnswer{a.AuthURL}
 	}))
@@ -68,7 +68,7 @@ func AuthURL(ctx context.Context, c *api.Client, b AuthURLBody) (string, error) 
 	return a.AuthURL, nil
 }
 
-var completeAuth = api.NewEndpoint(api.Put, "/v1/acl/oidc/complete-auth",
+var completeAuth = api.NewEndpoint(&table, api.Put, "/v1/acl/oidc/complete-auth",
 	api.ServeMethod(access.CompleteAuth, bindCompleteAuth, (*access.TokenPutResponse).Open))
 
 // CompleteAuthBody ends a login by OIDC: it has the values of its beginning and of the provider's answer to
@@ -100,7 +100,7 @@ func CompleteAuth(ctx context.Context, c *api.Client, b CompleteAuthBody) (*acce
 	return completeAuth.Send(ctx, c, api.Request{Body: b})
 }
 
-var oneTimeMake = api.NewEndpoint(api.Put, "/v1/acl/token/onetime",
+var oneTimeMake = api.NewEndpoint(&table, api.Put, "/v1/acl/token/onetime",
 	api.ServeMethod(access.OneTimeMake, nil, func(a *access.OneTimeMakeResponse) *OneTimeAnswer {
 		return &OneTimeAnswer{a.OneTimeToken}
 	}))
@@ -119,7 +119,7 @@ func MakeOneTime(ctx context.Context, c *api.Client) (*access.OpenOneTimeToken, 
 	return a.OneTimeToken, nil
 }
 
-var oneTimeExchange = api.NewEndpoint(api.Put, "/v1/acl/token/onetime/exchange",
+var oneTimeExchange = api.NewEndpoint(&table, api.Put, "/v1/acl/token/onetime/exchange",
 	api.ServeMethod(access.OneTimeExchange, bindExchange, func(a *access.TokenPutResponse) *ExchangeAnswer {
 		return &ExchangeAnswer{a.Open()}
 	}))

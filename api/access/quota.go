@@ -8,7 +8,7 @@ import (
 	"berth/structs/quota"
 )
 
-var quotaList = api.NewEndpoint(api.Get, "/v1/quotas",
+var quotaList = api.NewEndpoint(&table, api.Get, "/v1/quotas",
 	api.ServeMethod(quota.SpecList, nil, func(a *quota.SpecListResponse) []*quota.Spec { return a.Quotas }))
 
 // Quotas lists the quotas that the caller may see.
@@ -16,7 +16,7 @@ func Quotas(ctx context.Context, c *api.Client, q *api.Query) ([]*quota.Spec, *a
 	return quotaList.Fetch(ctx, c, "", q)
 }
 
-var quotaGet = api.NewEndpoint(api.Get, "/v1/quota/{id}",
+var quotaGet = api.NewEndpoint(&table, api.Get, "/v1/quota/{id}",
 	api.ServeMethod(quota.SpecGet, api.WithID(quotaNameOf),
 		func(a *quota.SpecGetResponse) *quota.Spec { return a.Quota }))
 
@@ -27,7 +27,7 @@ func Quota(ctx context.Context, c *api.Client, name string, q *api.Query) (*quot
 	return quotaGet.Fetch(ctx, c, name, q)
 }
 
-var quotaUsageList = api.NewEndpoint(api.Get, "/v1/quota-usages",
+var quotaUsageList = api.NewEndpoint(&table, api.Get, "/v1/quota-usages",
 	api.ServeMethod(quota.UsageList, nil, func(a *quota.UsageListResponse) []*quota.Usage { return a.Usages }))
 
 // QuotaUsages lists the use of the quotas that the caller may see.
@@ -35,7 +35,7 @@ func QuotaUsages(ctx context.Context, c *api.Client, q *api.Query) ([]*quota.Usa
 	return quotaUsageList.Fetch(ctx, c, "", q)
 }
 
-var quotaUsageGet = api.NewEndpoint(api.Get, "/v1/quota/usage/{id}",
+var quotaUsageGet = api.NewEndpoint(&table, api.Get, "/v1/quota/usage/{id}",
 	api.ServeMethod(quota.UsageGet, api.WithID(quotaNameOf),
 		func(a *quota.UsageGetResponse) *quota.Usage { return a.Usage }))
 
@@ -46,7 +46,8 @@ func QuotaUsage(
 	return quotaUsageGet.Fetch(ctx, c, name, q)
 }
 
-var quotaPut = api.NewEndpoint(api.Put, "/v1/quota", api.ServeMethod(quota.SpecPut, bindQuota, api.Whole))
+var quotaPut = api.NewEndpoint(&table, api.Put, "/v1/quota",
+	api.ServeMethod(quota.SpecPut, bindQuota, api.Whole))
 
 var _ = quotaPut.At(api.Put, "/v1/quota/{id}")
 
@@ -72,7 +73,7 @@ func PutQuota(ctx context.Context, c *api.Client, s *quota.Spec) error {
 	return quotaPut.Exec(ctx, c, api.Request{Body: s})
 }
 
-var quotaDelete = api.NewEndpoint(api.Remove, "/v1/quota/{id}",
+var quotaDelete = api.NewEndpoint(&table, api.Remove, "/v1/quota/{id}",
 	api.ServeMethod(quota.SpecDelete,
 		api.WithID(func(q *quota.SpecDeleteRequest, id string) { q.Name = id }), api.Whole))
 

@@ -20,6 +20,12 @@ import (
 	"berth/structs/event"
 )
 
+// table has the routes of this area.
+var table api.Table
+
+// Routes returns the routes of this area.
+func Routes() []*api.Route { return table.Routes() }
+
 // heartbeat is the interval of the lines of an idle stream.
 const heartbeat = 10 * time.Second
 
@@ -44,7 +50,7 @@ const headerMissed = "X-Berth-Events-Missed"
 // Missed is the type of the event of the topic event.Stream that tells of a gap.
 const Missed = "EventsMissed"
 
-var route = api.Handle(api.Get, "/v1/event/stream", serve, api.Streams)
+var route = table.Handle(api.Get, "/v1/event/stream", serve, api.Streams)
 
 // sender sends the events of one request.
 type sender struct {

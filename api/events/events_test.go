@@ -20,6 +20,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/api/events"
 	"berth/structs"
 	"berth/structs/event"
@@ -68,7 +69,11 @@ func serve(t *testing.T, f *feed) *httptest.Server {
 	t.Helper()
 	caller := &apitest.Caller{}
 	apitest.On(caller, event.List, f.list)
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
+		Caller: caller,
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return srv
@@ -235,7 +240,7 @@ func TestStream_GoesOnAfterAnElection(t *testing.T) {
 		}
 		caller := &apitest.Caller{}
 		apitest.On(caller, event.List, f.list)
-		h := api.NewHandler(api.Config{Caller: caller, Logger: hclog.NewNullLogger()})
+		h := api.NewHandler(api.Config{Routes: areas.Routes(), Caller: caller, Logger: hclog.NewNullLogger()})
 		w := httptest.NewRecorder()
 		began := time.Now()
 		func() {
@@ -267,7 +272,7 @@ func TestStream_EndsWithoutServers(t *testing.T) {
 			}
 			return nil, structs.Unavailablef("no server answers")
 		})
-		h := api.NewHandler(api.Config{Caller: caller, Logger: hclog.NewNullLogger()})
+		h := api.NewHandler(api.Config{Routes: areas.Routes(), Caller: caller, Logger: hclog.NewNullLogger()})
 		began := time.Now()
 		func() {
 			defer func() {

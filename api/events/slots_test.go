@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -31,7 +32,7 @@ func following(t *testing.T, acl bool) (status func(token string) int) {
 		}
 		return &event.ListResponse{Next: req.After}, ctx.Err()
 	})
-	cfg := api.Config{Caller: caller, Logger: hclog.NewNullLogger(), ACL: acl}
+	cfg := api.Config{Routes: areas.Routes(), Caller: caller, Logger: hclog.NewNullLogger(), ACL: acl}
 	srv := httptest.NewServer(api.NewHandler(cfg))
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {

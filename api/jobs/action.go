@@ -12,7 +12,7 @@ import (
 	"berth/structs/jobaction"
 )
 
-var actionList = api.NewEndpoint(api.Get, "/v1/job/{id}/actions",
+var actionList = api.NewEndpoint(&table, api.Get, "/v1/job/{id}/actions",
 	api.ServeMethod(structs.JobGet,
 		api.WithID(func(q *structs.JobGetRequest, id string) { q.JobID = id }),
 		func(a *structs.JobGetResponse) []*jobaction.JobAction { return jobaction.List(a.Job) }))
@@ -26,7 +26,7 @@ func ListActions(ctx context.Context, c *api.Client, jobID string, q *api.Query)
 
 // actionSession is for callers who may run commands in the namespace. The command of an allocation then needs
 // the rights of alloc exec there.
-var actionSession = api.Handle(api.Get, "/v1/job/{id}/action",
+var actionSession = table.Handle(api.Get, "/v1/job/{id}/action",
 	serveActionSession, api.Streams, leadsOn, api.Needs(access.NeedsAllocExec))
 
 func leadsOn(r *api.Route) { r.LeadsOn = true }

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-var serviceRemove = api.NewEndpoint(api.Remove, "/v1/service/{id}/{tag}",
+var serviceRemove = api.NewEndpoint(&table, api.Remove, "/v1/service/{id}/{tag}",
 	api.ServeMethod(structs.ServiceDelete, bindServiceDelete, api.Whole[structs.Empty]))
 
 func bindServiceDelete(c *api.Call, req *structs.ServiceDeleteRequest) error {

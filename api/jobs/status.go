@@ -10,7 +10,7 @@ import (
 
 const statusPath = "/v1/jobs/statuses"
 
-var statusList = api.NewEndpoint(api.Get, statusPath,
+var statusList = api.NewEndpoint(&table, api.Get, statusPath,
 	api.ServeList(structs.JobStatuses, bindStatuses, pickStatuses))
 
 func pickStatuses(a *structs.JobStatusesResponse) []*structs.JobStatus { return a.Jobs }
@@ -33,7 +33,7 @@ func ListStatuses(ctx context.Context, c *api.Client, children bool, q *api.Quer
 }
 
 // The list has the same path. The body names the jobs, so it may be a POST although it changes nothing.
-var someStatuses = api.NewEndpoint(api.Put, statusPath,
+var someStatuses = api.NewEndpoint(&table, api.Put, statusPath,
 	api.ServeList(structs.JobStatuses, bindSomeStatuses, pickStatuses))
 
 func bindSomeStatuses(c *api.Call, q *structs.JobStatusesRequest) error {

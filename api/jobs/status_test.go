@@ -23,6 +23,7 @@ func statusClient(t *testing.T) (*api.Client, func() *structs.JobStatusesRequest
 		return &structs.JobStatusesResponse{Jobs: []*structs.JobStatus{{ID: "a"}}}, nil
 	})
 	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Routes: jobs.Routes(),
 		Caller: caller, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(),
 	}))
 	t.Cleanup(srv.Close)

@@ -1,5 +1,3 @@
-// Package jobs has the routes about jobs that package api does not have: on the tags of versions, the states
-// of jobs with their allocations, actions and instances of services, each with the call of the client.
 package jobs
 
 import (
@@ -11,7 +9,7 @@ import (
 
 const tagPath = "/v1/job/{id}/versions/{tag}/tag"
 
-var tagApply = api.NewEndpoint(api.Put, tagPath,
+var tagApply = api.NewEndpoint(&table, api.Put, tagPath,
 	api.ServeMethod(structs.JobTagApply, bindTag, api.Whole[structs.JobTagResponse]))
 
 func bindTag(c *api.Call, req *structs.JobTagRequest) error {
@@ -43,7 +41,7 @@ func ApplyTag(ctx context.Context, c *api.Client, r structs.JobTagRequest) (*str
 	return tagApply.Send(ctx, c, api.Request{ID: r.JobID, Tag: r.TagName, Body: body})
 }
 
-var tagRemove = api.NewEndpoint(api.Remove, tagPath,
+var tagRemove = api.NewEndpoint(&table, api.Remove, tagPath,
 	api.ServeMethod(structs.JobTagRemove, bindUntag, api.Whole[structs.Empty]))
 
 func bindUntag(c *api.Call, req *structs.JobUntagRequest) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // The dialect lists the claims of sticky host volumes here. The others have a parameter of theirs.
-var claimList = api.NewEndpoint(api.Get, "/v1/volumes/claims", claimsOfKind(
+var claimList = api.NewEndpoint(&table, api.Get, "/v1/volumes/claims", claimsOfKind(
 	api.ServeList(structs.VolumeClaimList, bindClaims,
 		func(a *structs.VolumeClaimListResponse) []*structs.VolumeClaimStub { return a.Claims }),
 	api.ServeList(storage.HostVolumeClaimList, bindStickyClaims,
@@ -94,12 +94,12 @@ func ListStickyClaims(ctx context.Context, c *api.Client, f StickyClaimFilter, q
 }
 
 // The dialect does not have this route.
-var claimRelease = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim",
+var claimRelease = api.NewEndpoint(&table, api.Remove, "/v1/volume/csi/{id}/claim",
 	api.ServeMethod(structs.VolumeClaimRelease, bindClaimRelease, api.Whole))
 
 // The dialect deletes the claims of sticky host volumes here. The ID of the claim of an allocation has a
 // dot.
-var claimRemove = api.NewEndpoint(api.Remove, "/v1/volumes/claim/{id}", claimByID(
+var claimRemove = api.NewEndpoint(&table, api.Remove, "/v1/volumes/claim/{id}", claimByID(
 	api.ServeMethod(structs.VolumeClaimRelease, bindClaimDelete, api.Whole),
 	api.ServeMethod(storage.HostVolumeClaimDelete,
 		api.WithID(func(r *storage.ClaimDeleteRequest, id string) { r.ClaimID = id }), api.Whole)))
@@ -119,7 +119,7 @@ func DeleteStickyClaim(ctx context.Context, c *api.Client, id string) error {
 }
 
 // Only the operator socket of the server that leads takes this route.
-var claimForce = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim/force",
+var claimForce = api.NewEndpoint(&table, api.Remove, "/v1/volume/csi/{id}/claim/force",
 	api.ServeMethod(structs.VolumeClaimForce, bindClaimRelease, api.Whole))
 
 func bindClaimRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) error {
@@ -154,7 +154,7 @@ func parseClaimID(id string) (volume, alloc string, err error) {
 func bindClaimProof(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
 	req.Reason = c.Param("reason")
 	req.By = c.Param("by")
-	req.Shown, err = api.BindShown(c)
+	req.Shown, err = BindShown(c)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func ReleaseClaim(
 	ctx context.Context, c *api.Client, volume string, o ClaimReleaseOptions,
 ) (*structs.VolumeClaimReleaseResponse, error) {
 	params := url.Values{"alloc_id": {o.AllocID}, "reason": {o.Reason}, "by": {o.By}}
-	api.SetShown(params, o.Shown)
+	SetShown(params, o.Shown)
 	r := api.Request{ID: volume, Query: params}
 	if o.Force && !o.DryRun {
 		return claimForce.Send(ctx, c, r)

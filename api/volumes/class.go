@@ -9,7 +9,7 @@ import (
 )
 
 // The dialect has none of these routes.
-var classList = api.NewEndpoint(api.Get, "/v1/volume/classes",
+var classList = api.NewEndpoint(&table, api.Get, "/v1/volume/classes",
 	api.ServeMethod(storage.ClassList, nil,
 		func(a *storage.ClassListResponse) []*storage.ClassStub { return a.Classes }))
 
@@ -20,7 +20,7 @@ func ListClasses(ctx context.Context, c *api.Client, q *api.Query) ([]*storage.C
 
 const classPath = "/v1/volume/class/{id}"
 
-var classGet = api.NewEndpoint(api.Get, classPath,
+var classGet = api.NewEndpoint(&table, api.Get, classPath,
 	api.ServeMethod(storage.ClassGet,
 		api.WithID(func(q *storage.ClassGetRequest, name string) { q.Name = name }),
 		func(a *storage.ClassGetResponse) *storage.VolumeClass { return a.Class }))
@@ -31,7 +31,7 @@ func GetClass(ctx context.Context, c *api.Client, name string) (*storage.VolumeC
 	return row, err
 }
 
-var classSpaces = api.NewEndpoint(api.Get, classPath+"/spaces",
+var classSpaces = api.NewEndpoint(&table, api.Get, classPath+"/spaces",
 	api.ServeMethod(storage.Spaces,
 		api.WithID(func(q *storage.SpacesRequest, name string) { q.Class = name }),
 		func(a *storage.SpacesResponse) []*storage.Exhaustion { return a.Places }))
@@ -42,7 +42,8 @@ func ClassSpaces(ctx context.Context, c *api.Client, name string) ([]*storage.Ex
 	return rows, err
 }
 
-var classPut = api.NewEndpoint(api.Put, classPath, api.ServeMethod(storage.ClassPut, bindClass, api.Whole))
+var classPut = api.NewEndpoint(&table, api.Put, classPath,
+	api.ServeMethod(storage.ClassPut, bindClass, api.Whole))
 
 func bindClass(c *api.Call, req *storage.ClassPutRequest) error {
 	req.Class = &storage.VolumeClass{}
@@ -66,7 +67,7 @@ func PutClass(ctx context.Context, c *api.Client, row *storage.VolumeClass) erro
 	return classPut.Exec(ctx, c, api.Request{ID: row.Name, Body: row})
 }
 
-var classRemove = api.NewEndpoint(api.Remove, classPath,
+var classRemove = api.NewEndpoint(&table, api.Remove, classPath,
 	api.ServeMethod(storage.ClassDelete,
 		api.WithID(func(q *storage.ClassDeleteRequest, name string) { q.Name = name }), api.Whole))
 

@@ -10,7 +10,7 @@ import (
 )
 
 // The dialect has none of these routes.
-var driftList = api.NewEndpoint(api.Get, "/v1/volumes/drift",
+var driftList = api.NewEndpoint(&table, api.Get, "/v1/volumes/drift",
 	api.ServeMethod(storage.DriftList, bindDrift,
 		func(a *storage.DriftListResponse) []*storage.VolumeDrift { return a.Differences }))
 
@@ -34,7 +34,7 @@ func ListDrift(
 	return driftList.Send(ctx, c, api.Request{Query: params})
 }
 
-var driftSummaries = api.NewEndpoint(api.Get, "/v1/plugins/drift",
+var driftSummaries = api.NewEndpoint(&table, api.Get, "/v1/plugins/drift",
 	api.ServeMethod(storage.DriftSummaries, nil,
 		func(a *storage.DriftSummariesResponse) []*storage.DriftSummary { return a.Summaries }))
 

@@ -32,7 +32,7 @@ type HostVolumeWritten struct {
 }
 
 // The list of host volumes is a type of the list of volumes, which package api has.
-var hostVolumeCreate = api.NewEndpoint(api.Put, "/v1/volume/host/create",
+var hostVolumeCreate = api.NewEndpoint(&table, api.Put, "/v1/volume/host/create",
 	api.ServeMethod(storage.HostVolumeCreate, bindHostVolumeCreate,
 		func(a *storage.HostVolumeCreateResponse) *HostVolumeWritten {
 			return &HostVolumeWritten{a.Volume, a.Warnings}
@@ -77,7 +77,7 @@ func CreateHostVolume(
 }
 
 // The dialect registers a directory that exists on a node.
-var _ = api.Handle(api.Put, "/v1/volume/host/register",
+var _ = table.Handle(api.Put, "/v1/volume/host/register",
 	api.ServeMethod(storage.HostVolumeRegister, bindHostVolumeRegister, api.Whole))
 
 func bindHostVolumeRegister(c *api.Call, req *storage.HostVolumeRegisterRequest) (err error) {
@@ -87,7 +87,7 @@ func bindHostVolumeRegister(c *api.Call, req *storage.HostVolumeRegisterRequest)
 
 const hostVolumePath = "/v1/volume/host/{id}"
 
-var hostVolumeGet = api.NewEndpoint(api.Get, hostVolumePath, api.ServeMethod(storage.HostVolumeGet,
+var hostVolumeGet = api.NewEndpoint(&table, api.Get, hostVolumePath, api.ServeMethod(storage.HostVolumeGet,
 	api.WithID(func(q *storage.HostVolumeGetRequest, id string) { q.ID = id }),
 	func(a *storage.HostVolumeGetResponse) *storage.DynamicHostVolumeDetail { return a.Volume }))
 
@@ -98,7 +98,7 @@ func GetHostVolume(ctx context.Context, c *api.Client, id string, q *api.Query) 
 	return hostVolumeGet.Fetch(ctx, c, id, q)
 }
 
-var hostVolumeRemove = api.NewEndpoint(
+var hostVolumeRemove = api.NewEndpoint(&table,
 	api.Remove, hostVolumePath, api.ServeMethod(storage.HostVolumeDelete, bindHostVolumeRemove, api.Whole))
 
 func bindHostVolumeRemove(c *api.Call, req *storage.HostVolumeDeleteRequest) (err error) {

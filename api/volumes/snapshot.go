@@ -17,7 +17,7 @@ const externalSnapshotPath = "/v1/volumes/snapshot"
 // TakenSnapshots is the dialect's answer to a request for snapshots.
 type TakenSnapshots struct{ Snapshots []*storage.CSISnapshot }
 
-var snapshotCreate = api.NewEndpoint(api.Put, externalSnapshotPath,
+var snapshotCreate = api.NewEndpoint(&table, api.Put, externalSnapshotPath,
 	api.ServeMethod(storage.SnapshotCreate, bindSnapshotCreate, takenSnapshots))
 
 func bindSnapshotCreate(c *api.Call, req *storage.SnapshotCreateRequest) error {
@@ -74,7 +74,7 @@ func CreateSnapshot(
 	return answer.Snapshots[0], nil
 }
 
-var externalSnapshotRemove = api.NewEndpoint(api.Remove, externalSnapshotPath,
+var externalSnapshotRemove = api.NewEndpoint(&table, api.Remove, externalSnapshotPath,
 	api.ServeMethod(storage.SnapshotDelete, bindExternalSnapshotRemove, api.Whole))
 
 func bindExternalSnapshotRemove(c *api.Call, req *storage.SnapshotDeleteRequest) (err error) {
@@ -112,7 +112,7 @@ type ExternalSnapshots struct {
 	Warnings  []string `json:",omitempty"`
 }
 
-var externalSnapshotList = api.NewEndpoint(api.Get, externalSnapshotPath, api.ServeMethod(
+var externalSnapshotList = api.NewEndpoint(&table, api.Get, externalSnapshotPath, api.ServeMethod(
 	storage.SnapshotExternal, bindExternalSnapshotList,
 	func(a *storage.SnapshotExternalResponse) *ExternalSnapshots {
 		return &ExternalSnapshots{Snapshots: a.Snapshots, NextToken: a.NextToken, Warnings: a.Warnings}
@@ -141,7 +141,7 @@ func ListExternalSnapshots(
 }
 
 // The dialect has none of the routes below: it keeps no rows of snapshots.
-var snapshotList = api.NewEndpoint(api.Get, "/v1/volume/snapshots", api.ServeMethod(
+var snapshotList = api.NewEndpoint(&table, api.Get, "/v1/volume/snapshots", api.ServeMethod(
 	storage.SnapshotList, bindSnapshotList,
 	func(a *storage.SnapshotListResponse) []*storage.VolumeSnapshot { return a.Snapshots }))
 
@@ -171,7 +171,7 @@ func ListSnapshots(ctx context.Context, c *api.Client, f SnapshotFilter) ([]*sto
 
 const snapshotPath = "/v1/volume/snapshot/{id}"
 
-var snapshotGet = api.NewEndpoint(api.Get, snapshotPath, api.ServeMethod(storage.SnapshotGet,
+var snapshotGet = api.NewEndpoint(&table, api.Get, snapshotPath, api.ServeMethod(storage.SnapshotGet,
 	api.WithID(func(q *storage.SnapshotGetRequest, name string) { q.SnapshotName = name }),
 	func(a *storage.SnapshotGetResponse) *storage.VolumeSnapshot { return a.Snapshot }))
 
@@ -182,7 +182,7 @@ func GetSnapshot(ctx context.Context, c *api.Client, name string, q *api.Query) 
 	return snapshotGet.Fetch(ctx, c, name, q)
 }
 
-var snapshotRemove = api.NewEndpoint(api.Remove, snapshotPath,
+var snapshotRemove = api.NewEndpoint(&table, api.Remove, snapshotPath,
 	api.ServeMethod(storage.SnapshotDelete, bindSnapshotRemove, api.Whole))
 
 func bindSnapshotRemove(c *api.Call, req *storage.SnapshotDeleteRequest) (err error) {

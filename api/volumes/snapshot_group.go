@@ -10,7 +10,7 @@ import (
 )
 
 // The dialect has none of these routes.
-var groupList = api.NewEndpoint(
+var groupList = api.NewEndpoint(&table,
 	api.Get, "/v1/volume/snapshot-groups", api.ServeMethod(storage.SnapshotGroupList, bindGroupList,
 		func(a *storage.SnapshotGroupListResponse) []*storage.GroupSnapshot { return a.Groups }))
 
@@ -32,7 +32,7 @@ type ShownSnapshotGroup struct {
 	Snapshots []*storage.VolumeSnapshot
 }
 
-var groupGet = api.NewEndpoint(api.Get, groupPath, api.ServeMethod(storage.SnapshotGroupGet,
+var groupGet = api.NewEndpoint(&table, api.Get, groupPath, api.ServeMethod(storage.SnapshotGroupGet,
 	api.WithID(func(q *storage.SnapshotGroupGetRequest, name string) { q.GroupName = name }),
 	func(a *storage.SnapshotGroupGetResponse) *ShownSnapshotGroup {
 		return &ShownSnapshotGroup{a.Group, a.Snapshots}
@@ -52,7 +52,7 @@ type SnapshotGroupRequest struct {
 	Secrets    map[string]string // in clear text, because structs.Secrets hides them in JSON
 }
 
-var groupCreate = api.NewEndpoint(api.Put, groupPath, api.ServeMethod(
+var groupCreate = api.NewEndpoint(&table, api.Put, groupPath, api.ServeMethod(
 	storage.SnapshotGroupCreate, bindGroupCreate,
 	func(a *storage.SnapshotGroupCreateResponse) *ShownSnapshotGroup {
 		return &ShownSnapshotGroup{a.Group, a.Snapshots}
@@ -76,7 +76,7 @@ func CreateSnapshotGroup(
 	return groupCreate.Send(ctx, c, api.Request{ID: name, Body: r})
 }
 
-var groupRemove = api.NewEndpoint(
+var groupRemove = api.NewEndpoint(&table,
 	api.Remove, groupPath, api.ServeMethod(storage.SnapshotGroupDelete, bindGroupRemove, api.Whole))
 
 func bindGroupRemove(c *api.Call, q *storage.SnapshotGroupDeleteRequest) (err error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The dialect has none of these routes.
-var scheduleList = api.NewEndpoint(api.Get, "/v1/volume/snapshot-schedules",
+var scheduleList = api.NewEndpoint(&table, api.Get, "/v1/volume/snapshot-schedules",
 	api.ServeMethod(storage.ScheduleList, bindScheduleList,
 		func(a *storage.ScheduleListResponse) []*storage.SnapshotSchedule { return a.Schedules }))
 
@@ -36,7 +36,7 @@ type ShownSchedule struct {
 	Next int64
 }
 
-var scheduleGet = api.NewEndpoint(api.Get, schedulePath, api.ServeMethod(storage.ScheduleGet,
+var scheduleGet = api.NewEndpoint(&table, api.Get, schedulePath, api.ServeMethod(storage.ScheduleGet,
 	api.WithID(func(q *storage.ScheduleGetRequest, name string) { q.ScheduleName = name }),
 	func(a *storage.ScheduleGetResponse) *ShownSchedule { return &ShownSchedule{a.Schedule, a.Next} }))
 
@@ -46,7 +46,7 @@ func GetSchedule(ctx context.Context, c *api.Client, name string) (*ShownSchedul
 	return s, err
 }
 
-var schedulePut = api.NewEndpoint(api.Put, schedulePath,
+var schedulePut = api.NewEndpoint(&table, api.Put, schedulePath,
 	api.ServeMethod(storage.SchedulePut, bindSchedulePut, api.Whole))
 
 func bindSchedulePut(c *api.Call, req *storage.SchedulePutRequest) error {
@@ -74,7 +74,7 @@ func PutSchedule(ctx context.Context, c *api.Client, s *storage.SnapshotSchedule
 // pauseBody is the body of a request to pause or resume.
 type pauseBody struct{ Paused bool }
 
-var schedulePause = api.NewEndpoint(
+var schedulePause = api.NewEndpoint(&table,
 	api.Put, schedulePath+"/pause", api.ServeMethod(storage.SchedulePause, bindSchedulePause, api.Whole))
 
 func bindSchedulePause(c *api.Call, req *storage.SchedulePauseRequest) error {
@@ -90,7 +90,7 @@ func PauseSchedule(ctx context.Context, c *api.Client, name string, paused bool)
 	return schedulePause.Exec(ctx, c, api.Request{ID: name, Body: pauseBody{paused}})
 }
 
-var scheduleRemove = api.NewEndpoint(api.Remove, schedulePath, api.ServeMethod(storage.ScheduleDelete,
+var scheduleRemove = api.NewEndpoint(&table, api.Remove, schedulePath, api.ServeMethod(storage.ScheduleDelete,
 	api.WithID(func(q *storage.ScheduleDeleteRequest, name string) { q.ScheduleName = name }), api.Whole))
 
 // DeleteSchedule deletes a schedule. Its snapshots stay.

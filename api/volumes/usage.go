@@ -8,7 +8,7 @@ import (
 )
 
 // The dialect does not have these routes.
-var usageList = api.NewEndpoint(api.Get, "/v1/volumes/usage",
+var usageList = api.NewEndpoint(&table, api.Get, "/v1/volumes/usage",
 	api.ServeMethod(storage.UsageList, nil, api.Whole[storage.VolumeUsageResponse]))
 
 // ListUsage asks the nodes how full the mounted volumes of a namespace are.
@@ -17,7 +17,7 @@ func ListUsage(ctx context.Context, c *api.Client, q *api.Query) (*storage.Volum
 	return all, err
 }
 
-var volumeUsage = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/usage",
+var volumeUsage = api.NewEndpoint(&table, api.Get, "/v1/volume/csi/{id}/usage",
 	api.ServeMethod(storage.UsageList,
 		api.WithID(func(q *storage.VolumeUsageRequest, id string) { q.VolumeID = id }),
 		api.Whole[storage.VolumeUsageResponse]))

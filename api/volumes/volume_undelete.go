@@ -8,7 +8,7 @@ import (
 )
 
 // The dialect does not have this route.
-var undelete = api.NewEndpoint(api.Put, "/v1/volume/csi/{id}/undelete",
+var undelete = api.NewEndpoint(&table, api.Put, "/v1/volume/csi/{id}/undelete",
 	api.ServeMethod(storage.VolumeUndelete,
 		api.WithID(func(req *storage.VolumeUndeleteRequest, id string) { req.ID = id }), api.Whole))
 

@@ -1,6 +1,3 @@
-// Package volumes has the routes about volumes that package api does not have, each with the call of the
-// client: host volumes, classes, claims, use, drift, snapshots with their groups and schedules, the reasons
-// of a wait, and the end of a deletion that waits.
 package volumes
 
 import (
@@ -11,7 +8,7 @@ import (
 )
 
 // The dialect does not have this route.
-var volumeWhy = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/why",
+var volumeWhy = api.NewEndpoint(&table, api.Get, "/v1/volume/csi/{id}/why",
 	api.ServeMethod(structs.VolumeWhy,
 		api.WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), api.Whole))
 

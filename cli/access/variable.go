@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
@@ -130,7 +131,7 @@ var (
 
 // getVariable writes one item as it is, without a line break: a script may read a file of any content.
 func getVariable(ctx context.Context, c *command.Call) error {
-	v, _, err := c.API.Variable(ctx, c.Arg(0), nil)
+	v, _, err := accessapi.Variable(ctx, c.API, c.Arg(0), nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "variable", c.Arg(0), err)
 	}
@@ -166,7 +167,7 @@ var variableSheet = command.Sheet[*access.VariableMetadata]{
 func listVariables(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Prefix = c.Arg(0)
-	all, meta, err := c.API.Variables(ctx, q)
+	all, meta, err := accessapi.Variables(ctx, c.API, q)
 	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func listVariables(ctx context.Context, c *command.Call) error {
 // conflict.
 func purgeVariable(ctx context.Context, c *command.Call) (err error) {
 	path := c.Arg(0)
-	w := api.VariableWrite{Op: access.VariableDelete, Path: path}
+	w := accessapi.VariableWrite{Op: access.VariableDelete, Path: path}
 	if c.Given("check-index") {
 		index := uint64(c.Number("check-index"))
 		w.CheckIndex = &index
@@ -194,7 +195,7 @@ func purgeVariable(ctx context.Context, c *command.Call) (err error) {
 		return err
 	}
 
-	_, err = c.API.VariableWrite(ctx, w)
+	_, err = accessapi.WriteVariable(ctx, c.API, w)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,8 @@ func purgeVariable(ctx context.Context, c *command.Call) (err error) {
 
 // checkedIndex returns the index of a variable without reading its values, nil if the caller sees none.
 func checkedIndex(ctx context.Context, c *command.Call, path string) (*uint64, error) {
-	all, _, err := c.API.Variables(ctx, &api.Query{Prefix: path, PerPage: 1}) // it comes before those below it
+	// It comes before those below it.
+	all, _, err := accessapi.Variables(ctx, c.API, &api.Query{Prefix: path, PerPage: 1})
 	if err != nil && !structs.IsKind(err, structs.KindDenied) {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
@@ -127,7 +128,7 @@ type lockHolder struct {
 func (h *lockHolder) write(
 	ctx context.Context, op string, items access.VariableItems,
 ) (*access.OpenVariable, error) {
-	return h.c.API.VariableWrite(ctx, api.VariableWrite{
+	return accessapi.WriteVariable(ctx, h.c.API, accessapi.VariableWrite{
 		Op:        op,
 		Namespace: h.spec.Namespace,
 		Path:      h.spec.Path,
@@ -142,7 +143,7 @@ func (h *lockHolder) acquire(ctx context.Context) error {
 	for {
 		sent := boottime.Now()
 		v, err := h.write(ctx, access.VariableAcquire, h.spec.Items)
-		conflict, isConflict := errors.AsType[*api.VariableConflict](err)
+		conflict, isConflict := errors.AsType[*accessapi.VariableConflict](err)
 		switch {
 		case err == nil:
 			h.lock = v.Lock
@@ -162,7 +163,7 @@ func (h *lockHolder) acquire(ctx context.Context) error {
 			MinIndex:  max(1, conflict.Present.ModifyIndex),
 			MaxWait:   time.Minute,
 		}
-		_, _, err = h.c.API.Variable(ctx, h.spec.Path, q)
+		_, _, err = accessapi.Variable(ctx, h.c.API, h.spec.Path, q)
 		switch structs.KindOf(err) {
 		case "", structs.KindNotFound, structs.KindUnavailable:
 		default:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api"
+	accessapi "berth/api/access"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
@@ -31,7 +31,7 @@ func putVariable(ctx context.Context, c *command.Call) error {
 		c.Args = append(c.Args, name+"="+value)
 	}
 
-	w := api.VariableWrite{Op: access.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
+	w := accessapi.VariableWrite{Op: access.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
 	switch {
 	case c.Bool("force"):
 	case c.Given("check-index"):
@@ -41,7 +41,7 @@ func putVariable(ctx context.Context, c *command.Call) error {
 		w.CheckIndex = &s.ModifyIndex
 	}
 
-	v, err := c.API.VariableWrite(ctx, w)
+	v, err := accessapi.WriteVariable(ctx, c.API, w)
 	if err != nil {
 		return err
 	}

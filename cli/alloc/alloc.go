@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api"
+	"berth/api/allocs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -140,8 +140,8 @@ func allocStatus(ctx context.Context, c *command.Call) error {
 var oneOrAllAllocs = command.Status[*structs.AllocListStub, structs.Allocation]{
 	Kind:  "alloc",
 	Sheet: Sheet,
-	List:  (*api.Client).Allocations,
-	Get:   (*api.Client).Allocation,
+	List:  allocs.List,
+	Get:   allocs.Get,
 	Print: printAlloc,
 }
 
@@ -319,8 +319,8 @@ var NoShutdownDelay = command.Flag{
 }
 
 // StopOptions returns the options of a request that stops an allocation.
-func StopOptions(c *command.Call) api.AllocStopOptions {
-	return api.AllocStopOptions{NoShutdownDelay: c.Bool(NoShutdownDelay.Name)}
+func StopOptions(c *command.Call) allocs.StopOptions {
+	return allocs.StopOptions{NoShutdownDelay: c.Bool(NoShutdownDelay.Name)}
 }
 
 // allocStop stops an allocation and waits for its end, unless -detach is given. It does not wait for the one
@@ -331,7 +331,7 @@ func allocStop(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	answer, err := c.API.AllocStop(ctx, id, StopOptions(c))
+	answer, err := allocs.Stop(ctx, c.API, id, StopOptions(c))
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 
 	var checks map[string]*structs.CheckResult
 	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
-		checks, err = c.API.AllocChecks(ctx, id)
+		checks, err = allocs.ListChecks(ctx, c.API, id)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/api/allocs"
 	"berth/cli/command"
 	"berth/cli/watch"
 )
@@ -69,7 +70,7 @@ var gcCommand = command.Command{
 			return err
 		}
 		err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
-			return c.API.AllocGC(ctx, id)
+			return allocs.GC(ctx, c.API, id)
 		})
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	}
 
 	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
-		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
+		return allocs.Restart(ctx, c.API, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 
 	signal := c.String("s")
 	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
-		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
+		return allocs.Signal(ctx, c.API, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -79,8 +79,8 @@ func evalList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
-	filter := api.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
-	evals, meta, err := c.API.EvaluationsOf(ctx, filter, q)
+	filter := jobs.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
+	evals, meta, err := jobs.FilterEvaluations(ctx, c.API, filter, q)
 	err = c.CheckFound(ctx, len(evals), err)
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func evalStatusRun(ctx context.Context, c *command.Call) error {
 var evalStatus = command.Status[*structs.Evaluation, structs.Evaluation]{
 	Kind:  "eval",
 	Sheet: EvalSheet,
-	List:  (*api.Client).Evaluations,
-	Get:   (*api.Client).Evaluation,
+	List:  jobs.ListEvaluations,
+	Get:   jobs.GetEvaluation,
 	Print: printEval,
 }
 
@@ -143,7 +143,7 @@ var EvalSheet = command.Sheet[*structs.Evaluation]{
 
 // evalDelete waits for the servers. It deletes nothing if one of the prefixes is ambiguous.
 func evalDelete(ctx context.Context, c *command.Call) error {
-	which := api.EvalDelete{Filter: c.String("filter")}
+	which := jobs.EvalDelete{Filter: c.String("filter")}
 	if (len(c.Args) == 0) == (which.Filter == "") {
 		return command.BadUsage("expected either evaluations or -filter")
 	}
@@ -160,7 +160,7 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 	n := 0
 	const servers = "the servers, which delete the evaluations"
 	err := watch.New(c).Await(ctx, servers, watch.SeeServers, func() (err error) {
-		n, err = c.API.EvaluationsDelete(ctx, which)
+		n, err = jobs.DeleteEvaluations(ctx, c.API, which)
 		return err
 	})
 
@@ -208,7 +208,7 @@ func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) erro
 		}
 	}
 
-	allocs, _, err := c.API.EvalAllocations(ctx, e.ID, nil)
+	allocs, _, err := jobs.ListEvaluationAllocations(ctx, c.API, e.ID, nil)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func allocExec(ctx context.Context, c *command.Call) error {
 		},
 		Open: func(ctx context.Context, x *api.Exec) (run Running, err error) {
 			err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
-				run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
+				run, err = api.OpenExec(ctx, c.API, id, c.String("task"), x)
 				return err
 			})
 			return run, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"berth/api"
+	"berth/api/allocs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -56,7 +56,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 
 	var file *nodecalls.AllocFileInfo
 	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
-		file, err = c.API.AllocFile(ctx, id, path)
+		file, err = allocs.StatFile(ctx, c.API, id, path)
 		return err
 	})
 
@@ -83,7 +83,7 @@ func listFiles(ctx context.Context, c *command.Call, dir fileOf) error {
 	var files []*nodecalls.AllocFileInfo
 	what := NodeOf(dir.alloc)
 	err := watch.New(c).Await(ctx, what, watch.SeeAlloc(c, dir.alloc), func() (err error) {
-		files, err = c.API.AllocFiles(ctx, dir.alloc, dir.path)
+		files, err = allocs.ListFiles(ctx, c.API, dir.alloc, dir.path)
 		return err
 	})
 	if err != nil {
@@ -101,9 +101,9 @@ func showFile(ctx context.Context, c *command.Call, f fileOf, p place) error {
 	follow := c.Bool("f")
 	open := func(ctx context.Context) (io.ReadCloser, error) {
 		if !follow && !p.fromEnd {
-			return c.API.AllocCat(ctx, f.alloc, f.path)
+			return allocs.Cat(ctx, c.API, f.alloc, f.path)
 		}
-		return c.API.AllocStream(ctx, f.alloc, f.path, api.FileOptions{
+		return allocs.StreamFile(ctx, c.API, f.alloc, f.path, allocs.FileOptions{
 			Follow:  follow,
 			FromEnd: p.fromEnd,
 			Offset:  p.offset,

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -92,7 +93,7 @@ func allocLogs(ctx context.Context, c *command.Call) error {
 		}
 	}
 
-	o := api.LogOptions{
+	o := allocs.LogOptions{
 		Task:    task,
 		Follow:  c.Bool("f"),
 		FromEnd: p.fromEnd,
@@ -108,7 +109,7 @@ func allocLogs(ctx context.Context, c *command.Call) error {
 // logView is the outputs of a task that a user asks for.
 type logView struct {
 	alloc          string
-	options        api.LogOptions
+	options        allocs.LogOptions
 	stdout, stderr bool
 }
 
@@ -140,7 +141,7 @@ func (v logView) stream(c *command.Call, stderr bool) allocStream {
 	return allocStream{
 		alloc:  v.alloc,
 		follow: o.Follow,
-		open:   func(ctx context.Context) (io.ReadCloser, error) { return c.API.AllocLogs(ctx, v.alloc, o) },
+		open:   func(ctx context.Context) (io.ReadCloser, error) { return allocs.Logs(ctx, c.API, v.alloc, o) },
 	}
 }
 
@@ -230,7 +231,7 @@ func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, err
 		return "", err
 	}
 
-	all, _, err := c.API.JobAllocations(ctx, job, false, nil)
+	all, _, err := jobs.AllocationsOf(ctx, c.API, job, false, nil)
 	if err != nil {
 		return "", err
 	}
@@ -271,7 +272,7 @@ func runningFirst(a, b *structs.AllocListStub) int {
 
 // defaultTask returns the only task of an allocation, or its leader.
 func defaultTask(ctx context.Context, c *command.Call, allocID string) (string, error) {
-	alloc, _, err := c.API.Allocation(ctx, allocID, nil)
+	alloc, _, err := allocs.Get(ctx, c.API, allocID, nil)
 	if err != nil {
 		return "", err
 	}

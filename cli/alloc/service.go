@@ -59,7 +59,7 @@ are in the output of "berth service info -json".`,
 
 // serviceList shows the services that running allocations offer.
 func serviceList(ctx context.Context, c *command.Call) error {
-	all, _, err := c.API.Services(ctx, nil)
+	all, _, err := jobs.ListServices(ctx, c.API, nil)
 	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func serviceList(ctx context.Context, c *command.Call) error {
 
 // serviceInfo shows the instances of a service. None is not-found, unless the output is for a program.
 func serviceInfo(ctx context.Context, c *command.Call) error {
-	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
+	instances, _, err := jobs.GetService(ctx, c.API, c.Arg(0), &api.Query{Filter: c.String("filter")})
 	err = c.CheckFound(ctx, len(instances), err)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"berth/api/allocs"
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +16,7 @@ import (
 func printAllocStats(ctx context.Context, c *command.Call, allocID string) error {
 	var s *nodecalls.AllocResourceUsage
 	err := watch.New(c).Await(ctx, NodeOf(allocID), watch.SeeAlloc(c, allocID), func() (err error) {
-		s, err = c.API.AllocStats(ctx, allocID, "")
+		s, err = allocs.Stats(ctx, c.API, allocID, "")
 		return err
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -63,7 +63,7 @@ The ID may be shortened to a unique prefix.`,
 
 // listAuthorities shows the authorities that the cluster trusts, and which of them signs.
 func listAuthorities(ctx context.Context, c *command.Call) error {
-	all, _, err := api.Authorities(ctx, c.API, nil)
+	all, _, err := operator.Authorities(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func shortAuthority(id string) string { return id[:min(len(id), shownID)] }
 
 // replaceAuthority waits for the new authority alone. The agents renew their certificates by themselves.
 func replaceAuthority(ctx context.Context, c *command.Call) error {
-	answer, err := api.ReplaceAuthority(ctx, c.API)
+	answer, err := operator.ReplaceAuthority(ctx, c.API)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func replaceAuthority(ctx context.Context, c *command.Call) error {
 // removeAuthority asks first, because each certificate of the authority is rejected from then on. It also
 // removes the authorities before the one that is named.
 func removeAuthority(ctx context.Context, c *command.Call) error {
-	all, _, err := api.Authorities(ctx, c.API, nil)
+	all, _, err := operator.Authorities(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func removeAuthority(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := api.RemoveAuthority(ctx, c.API, all[i].ID)
+	answer, err := operator.RemoveAuthority(ctx, c.API, all[i].ID)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -49,7 +49,7 @@ knows the servers. The servers store a hash of it.`,
 Machines that have joined with it stay.`,
 				Acts: true,
 				Run: func(ctx context.Context, c *command.Call) error {
-					err := api.DeleteJoinToken(ctx, c.API, c.Arg(0))
+					err := operator.DeleteJoinToken(ctx, c.API, c.Arg(0))
 					if err != nil {
 						return err
 					}
@@ -148,7 +148,7 @@ func requestJoinToken(ctx context.Context, c *command.Call, r *cluster.JoinToken
 		r.NodePool = c.String("node-pool")
 	}
 
-	token, err := api.CreateJoinToken(ctx, c.API, r)
+	token, err := operator.CreateJoinToken(ctx, c.API, r)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func requestJoinToken(ctx context.Context, c *command.Call, r *cluster.JoinToken
 }
 
 func listJoinTokens(ctx context.Context, c *command.Call, role string) error {
-	all, _, err := api.JoinTokens(ctx, c.API, nil)
+	all, _, err := operator.JoinTokens(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -95,7 +95,7 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 		return fmt.Errorf("%w (-id)", err)
 	}
 
-	answer, err := api.RequestOperatorCertificate(ctx, c.API, &cluster.OperatorCertificateRequest{
+	answer, err := operator.RequestOperatorCertificate(ctx, c.API, &cluster.OperatorCertificateRequest{
 		CSR: csr,
 		TTL: c.Duration("ttl"),
 	})
@@ -133,7 +133,7 @@ func askedOperator(ctx context.Context, c *command.Call) (id pki.Identity, err e
 		return id, err
 	}
 
-	self, err := c.API.AgentSelf(ctx)
+	self, err := operator.ReadAgent(ctx, c.API)
 	if err != nil {
 		return id, err
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"berth/api"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -66,7 +67,7 @@ The certificates are valid again until they end. Delete a revocation when all
 its certificates have ended, or when it was a mistake.`,
 	Acts: true,
 	Run: func(ctx context.Context, c *command.Call) error {
-		err := api.DeleteRevocation(ctx, c.API, c.Arg(0))
+		err := operator.DeleteRevocation(ctx, c.API, c.Arg(0))
 		if err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	answer, err := api.RevokeCertificates(ctx, c.API, r)
+	answer, err := operator.RevokeCertificates(ctx, c.API, r)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func tellNode(ctx context.Context, c *command.Call, r *cluster.CertificateRevoke
 	}
 
 	r.Name = id
-	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	s, _, err := nodes.FenceStatus(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func tellNode(ctx context.Context, c *command.Call, r *cluster.CertificateRevoke
 
 // listRevocations shows what is revoked, and which nodes have joined again with another key.
 func listRevocations(ctx context.Context, c *command.Call) error {
-	all, _, err := api.Revocations(ctx, c.API, nil)
+	all, _, err := operator.Revocations(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}

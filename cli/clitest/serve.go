@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/cli/command"
 )
 
@@ -18,6 +19,7 @@ import (
 func Serve(t *testing.T, caller *apitest.Caller, agent *apitest.Agent) (addr string) {
 	t.Helper()
 	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: caller,
 		Agent:  agent,
 		Logger: hclog.NewNullLogger(),

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/areas"
 )
 
 // SlowHandler answers a request that is slow. h is the API of the fake cluster.
@@ -21,7 +22,12 @@ func ServeSlowly(t *testing.T, isSlow func(*http.Request) bool, slow SlowHandler
 	c.Agent.Exec = func(string, string) (api.ExecFunc, error) {
 		return func(context.Context, *api.Exec) (int, error) { return 0, nil }, nil
 	}
-	h := api.NewHandler(api.Config{Caller: c.Caller, Agent: c.Agent, Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{
+		Routes: areas.Routes(),
+		Caller: c.Caller,
+		Agent:  c.Agent,
+		Logger: hclog.NewNullLogger(),
+	})
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isSlow(r) {
 			slow(w, r, h)

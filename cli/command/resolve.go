@@ -9,6 +9,11 @@ import (
 
 	"berth/api"
 	accessapi "berth/api/access"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/operator"
+	"berth/api/volumes"
 	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/access"
@@ -43,28 +48,28 @@ type kind struct {
 var kinds = map[string]kind{
 	"job": {
 		noun: "job",
-		find: findBy((*api.Client).Jobs, func(j *structs.JobListStub) candidate {
+		find: findBy(jobs.List, func(j *structs.JobListStub) candidate {
 			return candidate{id: j.ID, about: j.Type + ", " + j.Status}
 		}),
 	},
 	"alloc": {
 		noun:   "allocation",
 		random: true,
-		find: findBy((*api.Client).Allocations, func(a *structs.AllocListStub) candidate {
+		find: findBy(allocs.List, func(a *structs.AllocListStub) candidate {
 			return candidate{id: a.ID, about: a.Name + ", " + a.ClientStatus}
 		}),
 	},
 	"eval": {
 		noun:   "evaluation",
 		random: true,
-		find: findBy((*api.Client).Evaluations, func(e *structs.Evaluation) candidate {
+		find: findBy(jobs.ListEvaluations, func(e *structs.Evaluation) candidate {
 			return candidate{id: e.ID, about: "of job " + e.JobID + ", " + e.Status}
 		}),
 	},
 	"deployment": {
 		noun:   "deployment",
 		random: true,
-		find: findBy((*api.Client).Deployments, func(d *structs.Deployment) candidate {
+		find: findBy(jobs.ListDeployments, func(d *structs.Deployment) candidate {
 			return candidate{id: d.ID, about: "of job " + d.JobID + ", " + d.Status}
 		}),
 	},
@@ -72,21 +77,21 @@ var kinds = map[string]kind{
 		noun:   "scaling policy",
 		random: true,
 		list:   "scaling policy list",
-		find: findBy((*api.Client).ScalingPolicies, func(p *structs.ScalingPolicyListStub) candidate {
+		find: findBy(jobs.ListScalingPolicies, func(p *structs.ScalingPolicyListStub) candidate {
 			return candidate{id: p.ID, about: "of " + ScalingTarget(p.Target)}
 		}),
 	},
 	"plugin": {
 		noun:   "plugin",
 		global: true,
-		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {
+		find: findBy(volumes.ListPlugins, func(p *structs.CSIPluginListStub) candidate {
 			return candidate{id: p.ID, about: p.Provider}
 		}),
 	},
 	"namespace": {
 		noun:   "namespace",
 		global: true,
-		find: findBy((*api.Client).Namespaces, func(n *cluster.Namespace) candidate {
+		find: findBy(operator.ListNamespaces, func(n *cluster.Namespace) candidate {
 			return candidate{id: n.Name, about: n.Description}
 		}),
 	},
@@ -99,14 +104,14 @@ var kinds = map[string]kind{
 	"pool": {
 		noun:   "node pool",
 		global: true,
-		find: findBy((*api.Client).NodePools, func(p *cluster.NodePool) candidate {
+		find: findBy(nodes.ListPools, func(p *cluster.NodePool) candidate {
 			return candidate{id: p.Name, about: p.Description}
 		}),
 	},
 	"variable": {
 		noun: "variable",
 		list: "var list",
-		find: findBy((*api.Client).Variables, func(v *access.VariableMetadata) candidate {
+		find: findBy(accessapi.Variables, func(v *access.VariableMetadata) candidate {
 			return candidate{id: v.Path}
 		}),
 	},
@@ -219,7 +224,7 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 // findBy returns the finder of the things that list reads.
 func findBy[T any](list Lister[T], of func(T) candidate) finder {
 	return func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-		things, _, err := list(c, ctx, q)
+		things, _, err := list(ctx, c, q)
 		return candidatesOf(things, of), err
 	}
 }
@@ -239,7 +244,7 @@ func findQuotas(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, 
 }
 
 func findVolumes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	volumes, _, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+	volumes, _, err := volumes.List(ctx, c, volumes.Filter{}, q)
 	return candidatesOf(volumes, func(v *structs.CSIVolumeListStub) candidate {
 		return candidate{id: v.ID, about: "of plugin " + v.PluginID + ", " + v.State}
 	}), err
@@ -250,7 +255,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	var named []*structs.NodeListStub
 	if q.Prefix != "" {
 		var err error
-		named, _, err = c.Nodes(ctx, &api.Query{
+		named, _, err = nodes.List(ctx, c, &api.Query{
 			Filter: fmt.Sprintf("Name == %q", q.Prefix),
 		})
 		if err != nil {
@@ -258,7 +263,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 		}
 	}
 
-	begin, _, err := c.Nodes(ctx, q)
+	begin, _, err := nodes.List(ctx, c, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
 		return candidate{
 			id:    n.ID,
@@ -274,7 +279,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 
 // findServers returns all servers, because no command names a server by a prefix.
 func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate, error) {
-	members, err := c.AgentMembers(ctx)
+	members, err := operator.ListMembers(ctx, c)
 	if err != nil {
 		return nil, err
 	}

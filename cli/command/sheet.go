@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -80,7 +81,7 @@ func (c *Call) PrintNextPage(meta *api.Meta) {
 }
 
 // Lister is a method of a client that reads a list.
-type Lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) (
+type Lister[T any] func(ctx context.Context, c *api.Client, q *api.Query) (
 	[]T, *api.Meta, error,
 )
 
@@ -89,7 +90,7 @@ type Status[S, T any] struct {
 	Kind  string // a key of kinds
 	Sheet Sheet[S]
 	List  Lister[S]
-	Get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (
+	Get   func(ctx context.Context, c *api.Client, id string, q *api.Query) (
 		*T, *api.Meta, error,
 	)
 	Print func(ctx context.Context, c *Call, found *T) error
@@ -98,7 +99,7 @@ type Status[S, T any] struct {
 // Run runs a command with an optional argument.
 func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
-		items, _, err := s.List(c.API, ctx, nil)
+		items, _, err := s.List(ctx, c.API, nil)
 		if err == nil && len(items) == 0 {
 			err = c.checkNamespaceOf(ctx, kinds[s.Kind])
 		}
@@ -114,7 +115,7 @@ func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 		return err
 	}
 
-	found, _, err := s.Get(c.API, ctx, id, nil)
+	found, _, err := s.Get(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (c *Call) checkNamespace(ctx context.Context) error {
 	if name == "" || name == structs.AllNamespaces {
 		return nil
 	}
-	found, _, err := c.API.Namespaces(ctx, &api.Query{Prefix: name})
+	found, _, err := operator.ListNamespaces(ctx, c.API, &api.Query{Prefix: name})
 	if err != nil || slices.ContainsFunc(found, func(n *cluster.Namespace) bool { return n.Name == name }) {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 // ShowWhy shows the answer of read to why something waits.
 func ShowWhy(
 	ctx context.Context, c *Call, id string,
-	read func(*api.Client, context.Context, string, *api.Query) (*structs.WhyResponse, *api.Meta, error),
+	read func(context.Context, *api.Client, string, *api.Query) (*structs.WhyResponse, *api.Meta, error),
 ) error {
-	why, _, err := read(c.API, ctx, id, nil)
+	why, _, err := read(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}

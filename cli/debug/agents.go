@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/agents"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -23,7 +24,7 @@ const maxLog = 256 << 20
 // agent is one whose inside is captured.
 type agent struct {
 	dir    string // in the archive
-	target agents.Target
+	target operator.Target
 }
 
 // agents returns the agents that the options name.
@@ -43,7 +44,7 @@ func (d *collector) servers(ctx context.Context) (all []agent, err error) {
 	case "", "none":
 		return nil, nil
 	case "all":
-		members, err := d.call.API.AgentMembers(ctx)
+		members, err := operator.ListMembers(ctx, d.call.API)
 		if err != nil {
 			d.missing("servers", err)
 			return nil, nil
@@ -56,7 +57,7 @@ func (d *collector) servers(ctx context.Context) (all []agent, err error) {
 	for _, name := range names {
 		all = append(all, agent{
 			dir:    d.ownDir("servers", fileName(name)),
-			target: agents.Target{ServerID: name},
+			target: operator.Target{ServerID: name},
 		})
 	}
 	return all, nil
@@ -68,7 +69,7 @@ func (d *collector) nodes(ctx context.Context) (all []agent, err error) {
 	if wanted == "" || wanted == "none" {
 		return nil, nil
 	}
-	list, _, err := d.call.API.Nodes(ctx, &api.Query{AllowStale: true})
+	list, _, err := nodes.List(ctx, d.call.API, &api.Query{AllowStale: true})
 	if err != nil {
 		d.missing("nodes", err)
 		return nil, nil
@@ -94,7 +95,7 @@ func (d *collector) nodes(ctx context.Context) (all []agent, err error) {
 	for _, n := range list {
 		all = append(all, agent{
 			dir:    d.ownDir("nodes", fileName(n.Name)+"-"+command.ShortID(n.ID)),
-			target: agents.Target{NodeID: n.ID},
+			target: operator.Target{NodeID: n.ID},
 		})
 	}
 	return all, nil
@@ -108,8 +109,8 @@ func isNode(n *structs.NodeListStub, name string) bool {
 // captureLog follows the log of an agent until ctx ends.
 func (d *collector) captureLog(ctx context.Context, a agent) {
 	file := filepath.Join(a.dir, "monitor.log")
-	o := agents.MonitorOptions{Level: d.call.String("log-level")}
-	lines, err := agents.Monitor(ctx, d.call.API, a.target, o)
+	o := operator.MonitorOptions{Level: d.call.String("log-level")}
+	lines, err := operator.Monitor(ctx, d.call.API, a.target, o)
 	if err != nil {
 		d.missing(file, err)
 		return
@@ -147,7 +148,7 @@ func (d *collector) captureAgent(ctx context.Context, a agent) {
 		d.write(filepath.Join(a.dir, name+".pprof"), func(f *os.File) error {
 			ctx, cancel := context.WithTimeout(ctx, during+captureTime)
 			defer cancel()
-			return agents.Profile(ctx, d.call.API, agents.ProfileOptions{
+			return operator.Profile(ctx, d.call.API, operator.ProfileOptions{
 				Target:  a.target,
 				Name:    name,
 				Seconds: max(int(during.Seconds()), 1),

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -46,7 +46,7 @@ func jobRevert(ctx context.Context, c *command.Call) error {
 		prior = new(uint64(c.Number("prior-version")))
 	}
 
-	answer, err := c.API.JobRevert(ctx, id, version, api.JobRevertOptions{
+	answer, err := jobs.Revert(ctx, c.API, id, version, jobs.RevertOptions{
 		PriorVersion: prior,
 		ConsulToken:  givenConsulToken(c),
 	})
@@ -88,7 +88,7 @@ func jobScale(ctx context.Context, c *command.Call) error {
 	}
 
 	if group == "" {
-		job, _, err := c.API.Job(ctx, id, nil)
+		job, _, err := jobs.Get(ctx, c.API, id, nil)
 		if err != nil {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
@@ -100,7 +100,7 @@ func jobScale(ctx context.Context, c *command.Call) error {
 		group = job.TaskGroups[0].Name
 	}
 
-	answer, err := c.API.JobScale(ctx, id, group, structs.ScalingEvent{
+	answer, err := jobs.Scale(ctx, c.API, id, group, structs.ScalingEvent{
 		Count:   new(int64(n)),
 		Message: "submitted with berth job scale",
 	})
@@ -118,7 +118,7 @@ func followJob(
 	id := c.Arg(0)
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q %s", id, change)
-		job, _, err := c.API.Job(ctx, id, nil)
+		job, _, err := jobs.Get(ctx, c.API, id, nil)
 		if err != nil || job.StartsOthers() {
 			return err
 		}
@@ -137,7 +137,7 @@ var jobEvalCommand = command.Command{
 	}}, command.DetachFlags...),
 	Run: func(ctx context.Context, c *command.Call) error {
 		id := c.Arg(0)
-		answer, err := c.API.JobEvaluate(ctx, id, c.Bool("force-reschedule"))
+		answer, err := jobs.Evaluate(ctx, c.API, id, c.Bool("force-reschedule"))
 		if err != nil {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
@@ -164,7 +164,7 @@ var jobAllocsCommand = command.Command{
 		if err != nil {
 			return err
 		}
-		allocs, _, err := c.API.JobAllocations(ctx, id, c.Bool("all"), nil)
+		allocs, _, err := jobs.AllocationsOf(ctx, c.API, id, c.Bool("all"), nil)
 		if err != nil {
 			return err
 		}

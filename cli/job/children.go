@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -58,7 +59,7 @@ func jobDispatch(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	answer, err := c.API.JobDispatch(ctx, id, body)
+	answer, err := jobs.Dispatch(ctx, c.API, id, body)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -92,8 +93,8 @@ overlaps.`,
 }
 
 // dispatchBody makes the request of a dispatch. The payload is a file, or the standard input for "-".
-func dispatchBody(c *command.Call) (api.JobDispatchBody, error) {
-	body := api.JobDispatchBody{
+func dispatchBody(c *command.Call) (jobs.DispatchBody, error) {
+	body := jobs.DispatchBody{
 		IdPrefixTemplate: c.String("id-prefix-template"),
 		IdempotencyToken: c.String("idempotency-token"),
 		Priority:         int(c.Number("priority")),
@@ -127,7 +128,7 @@ func dispatchBody(c *command.Call) (api.JobDispatchBody, error) {
 // jobPeriodicForce starts a child of a periodic job now, and waits for its placement.
 func jobPeriodicForce(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	answer, err := c.API.JobPeriodicForce(ctx, id)
+	answer, err := jobs.ForcePeriodic(ctx, c.API, id)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -185,7 +186,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 
 // printChildren writes the children of a job that starts others.
 func printChildren(ctx context.Context, c *command.Call, j *structs.Job) error {
-	all, _, err := c.API.Jobs(ctx, &api.Query{Prefix: j.ID + "/"})
+	all, _, err := jobs.List(ctx, c.API, &api.Query{Prefix: j.ID + "/"})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -53,7 +53,7 @@ var DeploymentCommands = []command.Command{
 		}, command.DetachFlags...),
 		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
-				return c.API.DeploymentPromote(ctx, id, c.Strings("group"))
+				return jobs.PromoteDeployment(ctx, c.API, id, c.Strings("group"))
 			})
 		},
 		Examples: "berth deployment promote 3fe7f397\n" +
@@ -70,7 +70,7 @@ to its newest stable version.`,
 		Flags: command.DetachFlags,
 		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
-				return c.API.DeploymentFail(ctx, id)
+				return jobs.FailDeployment(ctx, c.API, id)
 			})
 		},
 		Examples: "berth deployment fail 3fe7f397",
@@ -85,7 +85,7 @@ to its newest stable version.`,
 		Flags:    command.DetachFlags,
 		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
-				return c.API.DeploymentUnblock(ctx, id)
+				return jobs.UnblockDeployment(ctx, c.API, id)
 			})
 		},
 		Examples: "berth deployment unblock 3fe7f397",
@@ -97,7 +97,7 @@ func deploymentList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
-	items, meta, err := c.API.Deployments(ctx, q)
+	items, meta, err := jobs.ListDeployments(ctx, c.API, q)
 	err = c.CheckFound(ctx, len(items), err)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func deploymentPause(name, synopsis string, pause bool) command.Command {
 		Flags:    command.DetachFlags,
 		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
-				return c.API.DeploymentPause(ctx, id, pause)
+				return jobs.PauseDeployment(ctx, c.API, id, pause)
 			})
 		},
 		Examples: "berth deployment " + name + " 3fe7f397",
@@ -148,7 +148,7 @@ func followDeployment(
 	ctx context.Context, c *command.Call, answer *structs.DeploymentUpdateResponse, id string,
 ) error {
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
-		d, _, err := w.API.Deployment(ctx, id, nil)
+		d, _, err := jobs.GetDeployment(ctx, w.API, id, nil)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
-			d, _, err := c.API.Deployment(ctx, id, nil)
+			d, _, err := jobs.GetDeployment(ctx, c.API, id, nil)
 			if err != nil {
 				return err
 			}
@@ -195,8 +195,8 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 var deploymentStatus = command.Status[*structs.Deployment, structs.Deployment]{
 	Kind:  "deployment",
 	Sheet: deploymentSheet,
-	List:  (*api.Client).Deployments,
-	Get:   (*api.Client).Deployment,
+	List:  jobs.ListDeployments,
+	Get:   jobs.GetDeployment,
 	Print: printDeployment,
 }
 
@@ -226,7 +226,7 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 		"Created", command.FormatNanos(d.CreateTime),
 		"Modified", command.FormatNanos(d.ModifyTime),
 	)
-	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
+	allocs, _, err := jobs.ListDeploymentAllocations(ctx, c.API, d.ID, nil)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func listDeployments(ctx context.Context, c *command.Call) error {
 		return jobLatestDeployment(ctx, c, id)
 	}
 
-	items, _, err := c.API.JobDeployments(ctx, id, c.Bool("all"), nil)
+	items, _, err := jobs.DeploymentsOf(ctx, c.API, id, c.Bool("all"), nil)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func listDeployments(ctx context.Context, c *command.Call) error {
 
 // jobLatestDeployment shows the newest deployment of a job.
 func jobLatestDeployment(ctx context.Context, c *command.Call, id string) error {
-	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	d, _, err := jobs.LatestDeployment(ctx, c.API, id, nil)
 	switch {
 	case err != nil:
 		return err
@@ -313,7 +313,7 @@ func promoteDeployment(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	d, _, err := jobs.LatestDeployment(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func promoteDeployment(ctx context.Context, c *command.Call) error {
 		return structs.NotFoundf("job %q has no deployment", id)
 	}
 
-	answer, err := c.API.DeploymentPromote(ctx, d.ID, c.Strings("group"))
+	answer, err := jobs.PromoteDeployment(ctx, c.API, d.ID, c.Strings("group"))
 	if err != nil {
 		return err
 	}
@@ -332,14 +332,14 @@ func promoteDeployment(ctx context.Context, c *command.Call) error {
 
 // printLatestDeployment writes the newest deployment of a job, if it has one.
 func printLatestDeployment(ctx context.Context, c *command.Call, id string) error {
-	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	d, _, err := jobs.LatestDeployment(ctx, c.API, id, nil)
 	if err != nil || d == nil {
 		return err
 	}
 
 	c.Printf("\nDeployment %s of version %d: %s\n", c.ID(d.ID), d.JobVersion,
 		command.WithDescription(d.Status, d.StatusDescription))
-	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
+	allocs, _, err := jobs.ListDeploymentAllocations(ctx, c.API, d.ID, nil)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -14,7 +15,7 @@ import (
 
 // deploymentOf returns the deployment of the job's version, nil if it has none.
 func deploymentOf(ctx context.Context, w *watch.Watch, job *structs.Job) (*structs.Deployment, error) {
-	d, _, err := w.API.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	d, _, err := jobs.LatestDeployment(ctx, w.API, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil || d == nil || d.JobVersion != job.Version {
 		return nil, err
 	}
@@ -27,13 +28,13 @@ func awaitDeployment(ctx context.Context, w *watch.Watch, d *structs.Deployment)
 	w.WaitFor("job", d.Namespace, d.JobID)
 	q := &api.Query{Namespace: d.Namespace, MaxWait: watch.ReadWait}
 	for {
-		d, meta, err := w.API.Deployment(ctx, d.ID, q)
+		d, meta, err := jobs.GetDeployment(ctx, w.API, d.ID, q)
 		if err != nil {
 			return false, err
 		}
 
 		reportDeployment(w, d)
-		allocs, _, err := w.API.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
+		allocs, _, err := jobs.ListDeploymentAllocations(ctx, w.API, d.ID, &api.Query{Namespace: d.Namespace})
 		if err == nil {
 			err = reportDeployed(w, allocs)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
@@ -136,11 +137,11 @@ func jobValidate(ctx context.Context, c *command.Call) error {
 	faults := f.check()
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
-	answer, err := c.API.JobValidate(ctx, f.job)
+	answer, err := jobs.Validate(ctx, c.API, f.job)
 	if err != nil {
 		warnOfDrivers(c, f.job)
 		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
-		answer = &api.JobValidation{}
+		answer = &jobs.Validation{}
 	}
 
 	err = warnOfJob(c, f, answer.Warnings)

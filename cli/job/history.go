@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -43,7 +43,7 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	answer, err := c.API.JobVersions(ctx, id, diffs)
+	answer, err := jobs.ListVersions(ctx, c.API, id, diffs)
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 }
 
 // oneVersion returns the part of an answer on one version.
-func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersions, error) {
+func oneVersion(all *jobs.VersionList, id string, version uint64) (*jobs.VersionList, error) {
 	job, err := findVersion(all.Versions, id, version)
 	if err != nil {
 		return nil, err
 	}
 
-	one := &api.JobVersions{Versions: []*structs.Job{job}}
+	one := &jobs.VersionList{Versions: []*structs.Job{job}}
 	for i, j := range all.Versions {
 		if j == job && i < len(all.Diffs) {
 			one.Diffs = all.Diffs[i : i+1]
@@ -77,7 +77,7 @@ func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersio
 	return one, nil
 }
 
-func printHistory(c *command.Call, answer *api.JobVersions) error {
+func printHistory(c *command.Call, answer *jobs.VersionList) error {
 	for i, j := range answer.Versions {
 		if i > 0 {
 			c.Printf("\n")

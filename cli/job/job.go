@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -172,7 +173,7 @@ func jobRun(ctx context.Context, c *command.Call) error {
 		return command.WriteJSON(c.OutcomeOutput(), map[string]*structs.Job{"Job": job})
 	}
 
-	o := api.JobRegisterOptions{
+	o := jobs.RegisterOptions{
 		PreserveCounts: c.Bool("preserve-counts"),
 		EvalPriority:   int(c.Number("eval-priority")),
 		Submission:     source.submission(),
@@ -184,7 +185,7 @@ func jobRun(ctx context.Context, c *command.Call) error {
 		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
 
-	answer, err := c.API.JobRegister(ctx, job, o)
+	answer, err := jobs.Register(ctx, c.API, job, o)
 	if err != nil {
 		return command.InFiles(source.sources(), source.locate(err))
 	}
@@ -214,7 +215,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		}
 	}
 
-	stored, _, err := w.API.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	stored, _, err := jobs.Get(ctx, w.API, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return err
 	}
@@ -248,7 +249,7 @@ func jobInspect(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	job, _, err := c.API.Job(ctx, id, nil)
+	job, _, err := jobs.Get(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -271,7 +272,7 @@ func jobInspect(ctx context.Context, c *command.Call) error {
 
 // showSource writes the source of a version of a job. With -json or -t it also shows the variables.
 func showSource(ctx context.Context, c *command.Call, version *structs.Job) error {
-	s, err := c.API.JobSubmission(ctx, version.ID, version.Version)
+	s, err := jobs.GetSubmission(ctx, c.API, version.ID, version.Version)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func showSource(ctx context.Context, c *command.Call, version *structs.Job) erro
 
 // jobVersion returns the version of a job that -version names.
 func jobVersion(ctx context.Context, c *command.Call, id string) (*structs.Job, error) {
-	answer, err := c.API.JobVersions(ctx, id, api.JobDiffs{})
+	answer, err := jobs.ListVersions(ctx, c.API, id, jobs.Diffs{})
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +294,8 @@ func jobVersion(ctx context.Context, c *command.Call, id string) (*structs.Job, 
 var jobStatus = command.Status[*structs.JobListStub, structs.Job]{
 	Kind:  "job",
 	Sheet: Sheet,
-	List:  (*api.Client).Jobs,
-	Get:   (*api.Client).Job,
+	List:  jobs.List,
+	Get:   jobs.Get,
 	Print: printJob,
 }
 
@@ -369,7 +370,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		}
 	}
 
-	allocs, _, err := c.API.JobAllocations(ctx, j.ID, c.Bool("all-allocs"), nil)
+	allocs, _, err := jobs.AllocationsOf(ctx, c.API, j.ID, c.Bool("all-allocs"), nil)
 	if err != nil {
 		return err
 	}
@@ -379,7 +380,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 }
 
 func printSummary(ctx context.Context, c *command.Call, id string) error {
-	sum, _, err := c.API.JobSummary(ctx, id, nil)
+	sum, _, err := jobs.Summary(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -407,7 +408,7 @@ func printEvals(ctx context.Context, c *command.Call, id string) error {
 	if !c.Bool("evals") && !c.Bool("verbose") {
 		return nil
 	}
-	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
+	evals, _, err := jobs.EvaluationsOf(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -417,7 +418,7 @@ func printEvals(ctx context.Context, c *command.Call, id string) error {
 
 // printBlocked explains which allocations of a job the newest evaluation could not place.
 func printBlocked(ctx context.Context, c *command.Call, id string) error {
-	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
+	evals, _, err := jobs.EvaluationsOf(ctx, c.API, id, nil)
 	if err != nil || len(evals) == 0 {
 		return err
 	}

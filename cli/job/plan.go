@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -66,9 +66,9 @@ func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 
 	job := source.job
 	setNamespace(c, job)
-	var answer *api.JobPlanned
+	var answer *jobs.Planned
 	err = watch.New(c).Await(ctx, "the servers, which plan the job", watch.SeeServers, func() (err error) {
-		answer, err = c.API.JobPlan(ctx, job, c.Bool("diff"))
+		answer, err = jobs.Plan(ctx, c.API, job, c.Bool("diff"))
 		return err
 	})
 	if err != nil {
@@ -95,7 +95,7 @@ func setNamespace(c *command.Call, job *structs.Job) {
 	}
 }
 
-func printPlan(c *command.Call, a *api.JobPlanned) {
+func printPlan(c *command.Call, a *jobs.Planned) {
 	if a.Diff != nil {
 		diffPrinter{c, c.Bool("verbose")}.printJobDiff(a.Diff)
 		c.Printf("\n")

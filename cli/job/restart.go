@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -83,7 +85,7 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 	}
 
 	id := c.Arg(0)
-	job, _, err := c.API.Job(ctx, id, nil)
+	job, _, err := jobs.Get(ctx, c.API, id, nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -93,7 +95,7 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	allocs, _, err := c.API.JobAllocations(ctx, id, false, nil)
+	allocs, _, err := jobs.AllocationsOf(ctx, c.API, id, false, nil)
 	if err != nil {
 		return err
 	}
@@ -247,7 +249,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.ID(a.ID), a.Name)
 		err := sendOrder(ctx, w, "the servers, which stop it", func() error {
-			_, err := c.API.AllocStop(ctx, a.ID, alloc.StopOptions(c))
+			_, err := allocs.Stop(ctx, c.API, a.ID, alloc.StopOptions(c))
 			return err
 		})
 		if err != nil {
@@ -269,7 +271,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 
 	for _, r := range requests {
 		err := sendOrder(ctx, w, "the node of allocation "+command.ShortID(a.ID), func() error {
-			return c.API.AllocRestart(ctx, a.ID, r)
+			return allocs.Restart(ctx, c.API, a.ID, r)
 		})
 		if err != nil {
 			return err
@@ -301,7 +303,7 @@ func awaitRestarted(
 	missing := "it does not run again yet"
 	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
-		a, meta, err := w.API.Allocation(ctx, before.ID, q)
+		a, meta, err := allocs.Get(ctx, w.API, before.ID, q)
 		if err != nil {
 			return lateError(ctx, w, err, missing)
 		}
@@ -341,7 +343,7 @@ func awaitSuccessor(ctx context.Context, w *watch.Watch, stopped string) error {
 	id := stopped
 	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
-		a, meta, err := w.API.Allocation(ctx, id, q)
+		a, meta, err := allocs.Get(ctx, w.API, id, q)
 		if err != nil {
 			return lateError(ctx, w, err, "no successor runs yet")
 		}

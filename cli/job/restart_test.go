@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/cli/clitest"
 	"berth/structs"
 )
@@ -165,6 +166,7 @@ func TestJobRestart_SaysWhoseAnswerItWaitsFor(t *testing.T) {
 			c := &apitest.Caller{}
 			answerJob(c, runningAlloc(clitest.Alloc1))
 			h := api.NewHandler(api.Config{
+				Routes: areas.Routes(),
 				Caller: c,
 				Agent:  clitest.NewAgent(t.TempDir()),
 				Logger: hclog.NewNullLogger(),

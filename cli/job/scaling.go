@@ -1,6 +1,7 @@
 package job
 
 import (
+	"berth/api/jobs"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -56,7 +57,7 @@ var scalingSheet = command.Sheet[*structs.ScalingPolicyListStub]{
 func scalingPolicyList(ctx context.Context, c *command.Call) error {
 	job := c.String("job")
 	kind := c.String("type")
-	all, _, err := c.API.ScalingPolicies(ctx, nil)
+	all, _, err := jobs.ListScalingPolicies(ctx, c.API, nil)
 	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	p, _, err := c.API.ScalingPolicy(ctx, id, nil)
+	p, _, err := jobs.GetScalingPolicy(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}

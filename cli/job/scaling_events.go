@@ -1,6 +1,7 @@
 package job
 
 import (
+	"berth/api/jobs"
 	"cmp"
 	"context"
 	"fmt"
@@ -80,7 +81,7 @@ func jobScalingEvents(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	status, err := c.API.JobScaleStatus(ctx, id)
+	status, err := jobs.ScaleStatus(ctx, c.API, id)
 	if err != nil {
 		return err
 	}

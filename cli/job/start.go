@@ -3,7 +3,7 @@ package job
 import (
 	"context"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -28,7 +28,7 @@ version. A job that was purged has none: use "berth job run" with its file.`,
 // changed the job meanwhile.
 func jobStart(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	job, _, err := c.API.Job(ctx, id, nil)
+	job, _, err := jobs.Get(ctx, c.API, id, nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -36,14 +36,14 @@ func jobStart(ctx context.Context, c *command.Call) error {
 		return structs.Preconditionf("job %q is not stopped; it is %s", job.ID, job.Status)
 	}
 
-	o := api.JobRegisterOptions{EnforceIndex: true, ModifyIndex: job.JobModifyIndex}
+	o := jobs.RegisterOptions{EnforceIndex: true, ModifyIndex: job.JobModifyIndex}
 	o.ConsulToken = givenConsulToken(c)
-	o.Submission, err = c.API.JobSubmission(ctx, job.ID, job.Version)
+	o.Submission, err = jobs.GetSubmission(ctx, c.API, job.ID, job.Version)
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
 	job.Stop = false
-	answer, err := c.API.JobRegister(ctx, job, o)
+	answer, err := jobs.Register(ctx, c.API, job, o)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -39,7 +39,7 @@ mounted until it runs again.`,
 // is given.
 func jobStop(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	job, _, err := c.API.Job(ctx, id, nil)
+	job, _, err := jobs.Get(ctx, c.API, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // the next request succeeds nevertheless
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -48,7 +48,7 @@ func jobStop(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := on.JobDeregister(ctx, id, api.JobDeregisterOptions{
+	answer, err := jobs.Deregister(ctx, on, id, jobs.DeregisterOptions{
 		Purge:           c.Bool("purge"),
 		EvalPriority:    int(c.Number("eval-priority")),
 		NoShutdownDelay: c.Bool(alloc.NoShutdownDelay.Name),

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/api"
 	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/structs"
@@ -68,7 +67,7 @@ func applyTag(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	version := uint64(c.Number("version"))
 	if !c.Given("version") {
-		job, _, err := c.API.Job(ctx, id, nil)
+		job, _, err := jobs.Get(ctx, c.API, id, nil)
 		if err != nil {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
@@ -114,7 +113,7 @@ func taggedVersion(ctx context.Context, c *command.Call, id, name string) (uint6
 	if err == nil {
 		return version, nil
 	}
-	answer, err := c.API.JobVersions(ctx, id, api.JobDiffs{})
+	answer, err := jobs.ListVersions(ctx, c.API, id, jobs.Diffs{})
 	if err != nil {
 		return 0, err
 	}
@@ -175,8 +174,8 @@ var (
 )
 
 // selectedDiffs returns the differences that the flags of a history ask for.
-func selectedDiffs(c *command.Call) (api.JobDiffs, error) {
-	diffs := api.JobDiffs{On: c.Bool("p"), Tag: c.String(diffTagFlag.Name)}
+func selectedDiffs(c *command.Call) (jobs.Diffs, error) {
+	diffs := jobs.Diffs{On: c.Bool("p"), Tag: c.String(diffTagFlag.Name)}
 	if c.Given(diffVersionFlag.Name) {
 		diffs.Version = new(uint64(c.Number(diffVersionFlag.Name)))
 	}

@@ -3,7 +3,7 @@ package job
 import (
 	"context"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -23,7 +23,7 @@ purged job it shows the allocations that have not ended.`,
 
 // jobWhy takes the argument for a complete ID first, because no list has a purged job.
 func jobWhy(ctx context.Context, c *command.Call) error {
-	err := command.ShowWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
+	err := command.ShowWhy(ctx, c, c.Arg(0), jobs.Why)
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
@@ -31,5 +31,5 @@ func jobWhy(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	return command.ShowWhy(ctx, c, id, (*api.Client).JobWhy)
+	return command.ShowWhy(ctx, c, id, jobs.Why)
 }

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"berth/api"
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -57,7 +57,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	s, _, err := nodes.FenceStatus(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 			command.ShortID(id), s.Status)
 	}
 
-	n, _, err := c.API.Node(ctx, id, nil)
+	n, _, err := nodes.Get(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 		}
 	}
 
-	err = c.API.NodeConfirmLost(ctx, id, api.NodeFence{
+	err = nodes.ConfirmLost(ctx, c.API, id, nodes.FenceOrder{
 		Epoch: s.Epoch,
 		By:    command.UserAtHost(),
 		Why:   c.String("reason"),
@@ -102,7 +102,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 
 // printLostAllocs shows the allocations without a claim that count as lost: they are unknown, or run.
 func printLostAllocs(ctx context.Context, c *command.Call, s *cluster.NodeFenceStatusResponse) error {
-	allocs, _, err := c.API.NodeAllocations(ctx, s.NodeID, nil)
+	allocs, _, err := nodes.ListAllocations(ctx, c.API, s.NodeID, nil)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -95,7 +96,7 @@ func nodeDrain(ctx context.Context, c *command.Call) error {
 		return watchDrain(ctx, c, id, false)
 	}
 
-	drain := api.NodeDrain{MarkEligible: c.Bool("disable") && !c.Bool("keep-ineligible")}
+	drain := nodes.DrainOrder{MarkEligible: c.Bool("disable") && !c.Bool("keep-ineligible")}
 	drain.Meta, err = drainMeta(c)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func nodeDrain(ctx context.Context, c *command.Call) error {
 		drain.DrainSpec = drainSpec(c)
 	}
 
-	err = c.API.NodeDrain(ctx, id, drain)
+	err = nodes.Drain(ctx, c.API, id, drain)
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func awaitDrain(ctx context.Context, w *watch.Watch, id string, begun *bool) err
 	q := &api.Query{MaxWait: watch.ReadWait}
 	there := map[string]structs.DrainWait{}
 	for {
-		s, meta, err := w.API.NodeDrainStatus(ctx, id, q)
+		s, meta, err := nodes.DrainStatus(ctx, w.API, id, q)
 		if err != nil {
 			return err
 		}
@@ -295,7 +296,7 @@ func printDrain(ctx context.Context, c *command.Call, n *structs.Node) error {
 		return nil
 	}
 
-	s, _, err := c.API.NodeDrainStatus(ctx, n.ID, nil)
+	s, _, err := nodes.DrainStatus(ctx, c.API, n.ID, nil)
 	if err != nil {
 		return err
 	}

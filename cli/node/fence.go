@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -85,7 +86,7 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 		return testFence(ctx, c, id)
 	}
 
-	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	s, _, err := nodes.FenceStatus(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 		return c.WriteOutcome(s)
 	}
 
-	err = c.API.NodeFence(ctx, id, api.NodeFence{
+	err = nodes.Fence(ctx, c.API, id, nodes.FenceOrder{
 		Epoch: s.Epoch,
 		By:    command.UserAtHost(),
 		Why:   c.String("reason"),
@@ -165,7 +166,7 @@ func lossRule(l *cluster.LostClaim) string {
 func testFence(ctx context.Context, c *command.Call, id string) error {
 	var tests *cluster.NodeFenceTestResponse
 	err := watch.New(c).Await(ctx, "the fence devices", watch.SeeNode(id), func() (err error) {
-		tests, err = c.API.NodeFenceTest(ctx, id)
+		tests, err = nodes.TestFence(ctx, c.API, id)
 		return err
 	})
 	if err != nil {
@@ -218,7 +219,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *cluster.NodeFenceSt
 
 	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
-		s, meta, err := w.API.NodeFenceStatus(ctx, before.NodeID, q)
+		s, meta, err := nodes.FenceStatus(ctx, w.API, before.NodeID, q)
 		if err != nil {
 			return err
 		}
@@ -286,7 +287,7 @@ func reportFence(
 
 // printFences shows the newest runs of a node, if it has any.
 func printFences(ctx context.Context, c *command.Call, id string) error {
-	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	s, _, err := nodes.FenceStatus(ctx, c.API, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // a server of an earlier version
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"berth/api/nodes"
 	"context"
 	"strconv"
 	"time"
@@ -32,7 +33,7 @@ its agent.`
 
 // listNodes shows the nodes of the cluster, and nodes of others that ask to join it.
 func listNodes(ctx context.Context, c *command.Call) error {
-	nodes, _, err := c.API.Nodes(ctx, nil)
+	nodes, _, err := nodes.List(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func listNodes(ctx context.Context, c *command.Call) error {
 
 // printForeign shows the nodes of other clusters, if there are any.
 func printForeign(ctx context.Context, c *command.Call) error {
-	foreign, _, err := c.API.ForeignNodes(ctx, nil)
+	foreign, _, err := nodes.ListForeign(ctx, c.API, nil)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // a server of an earlier version
 	}

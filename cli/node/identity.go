@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api/agents"
+	"berth/api/operator"
 	"berth/cli/command"
 )
 
@@ -54,7 +54,7 @@ func getIdentity(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	found, err := agents.NodeIdentity(ctx, c.API, id)
+	found, err := operator.NodeIdentity(ctx, c.API, id)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func renewIdentity(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	found, err := agents.RenewNodeIdentity(ctx, c.API, id)
+	found, err := operator.RenewNodeIdentity(ctx, c.API, id)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/agents"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs/nodecalls"
 )
@@ -91,7 +91,7 @@ func applyMeta(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	meta, err := agents.ApplyNodeMeta(ctx, c.API, nodecalls.NodeMetaApply{NodeID: id, Meta: changes})
+	meta, err := operator.ApplyNodeMeta(ctx, c.API, nodecalls.NodeMetaApply{NodeID: id, Meta: changes})
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func readMeta(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	meta, err := agents.NodeMeta(ctx, c.API, id)
+	meta, err := operator.NodeMeta(ctx, c.API, id)
 	if err != nil {
 		return err
 	}

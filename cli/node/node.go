@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"berth/api"
+	"berth/api/allocs"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/cli/alloc"
 	"berth/cli/certificate"
 	"berth/cli/command"
@@ -53,12 +55,12 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 			if err != nil {
 				return err
 			}
-			seen, _, err := c.API.Node(ctx, id, nil)
+			seen, _, err := nodes.Get(ctx, c.API, id, nil)
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = on.NodePurge(ctx, id)
+			err = nodes.Purge(ctx, on, id)
 			if err != nil {
 				return err
 			}
@@ -197,7 +199,7 @@ func nodeID(ctx context.Context, c *command.Call) (string, error) {
 		return c.Resolve(ctx, "node", prefix)
 	}
 
-	self, err := c.API.AgentSelf(ctx)
+	self, err := operator.ReadAgent(ctx, c.API)
 	if err != nil {
 		return "", err
 	}
@@ -213,8 +215,8 @@ func nodeID(ctx context.Context, c *command.Call) (string, error) {
 var oneOrAllNodes = command.Status[*structs.NodeListStub, structs.NodeDetail]{
 	Kind:  "node",
 	Sheet: nodeSheet,
-	List:  (*api.Client).Nodes,
-	Get:   (*api.Client).Node,
+	List:  nodes.List,
+	Get:   nodes.Get,
 	Print: printNode,
 }
 
@@ -371,7 +373,7 @@ func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {
 }
 
 func printNodeAllocs(ctx context.Context, c *command.Call, id string) error {
-	allocs, _, err := c.API.NodeAllocations(ctx, id, nil)
+	allocs, _, err := nodes.ListAllocations(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -402,7 +404,7 @@ func nodeEligibility(ctx context.Context, c *command.Call) error {
 	}
 
 	enable := c.Bool("enable")
-	err = c.API.NodeEligibility(ctx, id, enable)
+	err = nodes.SetEligibility(ctx, c.API, id, enable)
 	if err != nil {
 		return err
 	}
@@ -434,7 +436,7 @@ func nodeLease(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	downAfter, err := c.API.NodeExtendLease(ctx, id, length)
+	downAfter, err := nodes.ExtendLease(ctx, c.API, id, length)
 	if err != nil {
 		return err
 	}
@@ -458,7 +460,7 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 	n := 0
 	answer := "the answer of node " + command.ShortID(id)
 	err = watch.New(c).Await(ctx, answer, watch.SeeNode(id), func() (err error) {
-		n, err = c.API.NodeGC(ctx, id)
+		n, err = allocs.GCNode(ctx, c.API, id)
 		return err
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api"
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -37,7 +37,7 @@ var pinSheet = command.Sheet[*cluster.FencePin]{
 }
 
 func listPins(ctx context.Context, c *command.Call) error {
-	all, _, err := c.API.NodeFencePins(ctx, nil)
+	all, _, err := nodes.ListFencePins(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func keepPinsOf(ctx context.Context, c *command.Call, all *cluster.NodeFencePins
 	}
 	name := id
 	if !left {
-		n, _, err := c.API.Node(ctx, id, nil)
+		n, _, err := nodes.Get(ctx, c.API, id, nil)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func pinned(ctx context.Context, c *command.Call) (id string, left bool, err err
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return id, false, err
 	}
-	all, _, pinsErr := c.API.NodeFencePins(ctx, nil)
+	all, _, pinsErr := nodes.ListFencePins(ctx, c.API, nil)
 	of := func(p *cluster.FencePin) bool {
 		return p.Kind == cluster.FencePinOfName && p.Key == c.Arg(0)
 	}
@@ -114,7 +114,7 @@ func changePins(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	change.Left = left
-	err = c.API.NodeFencePin(ctx, id, change)
+	err = nodes.PinFence(ctx, c.API, id, change)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func changePins(ctx context.Context, c *command.Call) error {
 }
 
 // pinChange reads the arguments after the node.
-func pinChange(c *command.Call) (change api.NodeFencePin, err error) {
+func pinChange(c *command.Call) (change nodes.FencePin, err error) {
 	change.By = command.UserAtHost()
 	for _, word := range c.Args[1:] {
 		name, value, found := strings.Cut(word, "=")

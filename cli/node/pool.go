@@ -5,7 +5,7 @@ import (
 	"context"
 	"strconv"
 
-	"berth/api"
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/cli/job"
 	"berth/jobspec"
@@ -35,12 +35,12 @@ configuration says so: node_pool in the client block.`,
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
-			seen, _, err := c.API.NodePool(ctx, name, nil)
+			seen, _, err := nodes.GetPool(ctx, c.API, name, nil)
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = on.NodePoolDelete(ctx, name)
+			err = nodes.DeletePool(ctx, on, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", name, err)
 			}
@@ -54,7 +54,7 @@ configuration says so: node_pool in the client block.`,
 		Synopsis: "Show a node pool",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			p, _, err := c.API.NodePool(ctx, c.Arg(0), nil)
+			p, _, err := nodes.GetPool(ctx, c.API, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
@@ -81,7 +81,7 @@ configuration says so: node_pool in the client block.`,
 		Synopsis: "List the jobs that name a node pool",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			jobs, _, err := c.API.NodePoolJobs(ctx, c.Arg(0), nil)
+			jobs, _, err := nodes.ListPoolJobs(ctx, c.API, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
@@ -99,7 +99,7 @@ configuration says so: node_pool in the client block.`,
 		Synopsis: "List the node pools",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			pools, _, err := c.API.NodePools(ctx, nil)
+			pools, _, err := nodes.ListPools(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ configuration says so: node_pool in the client block.`,
 		Synopsis: "List the nodes of a node pool",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			nodes, _, err := c.API.NodePoolNodes(ctx, c.Arg(0), nil)
+			nodes, _, err := nodes.ListPoolNodes(ctx, c.API, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
@@ -157,12 +157,12 @@ func printNodePool(c *command.Call, p *cluster.NodePool) {
 
 // nodePoolApply checks a file before it sends it. Faults have their places in the file, and code 2.
 func nodePoolApply(ctx context.Context, c *command.Call) error {
-	p, err := command.ReadDefinition(c, api.DecodeNodePool, jobspec.ReadNodePool, validate.NodePool)
+	p, err := command.ReadDefinition(c, nodes.DecodeNodePool, jobspec.ReadNodePool, validate.NodePool)
 	if err != nil {
 		return err
 	}
 
-	err = c.API.NodePoolApply(ctx, p)
+	err = nodes.PutPool(ctx, c.API, p)
 	if err != nil {
 		return err
 	}

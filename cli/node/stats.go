@@ -1,10 +1,12 @@
 package node
 
 import (
+	"berth/api/operator"
 	"context"
 	"fmt"
 	"time"
 
+	"berth/api/nodes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/state/clustertime"
@@ -16,7 +18,7 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	var s *nodecalls.HostStats
 	answer := "the answer of node " + command.ShortID(nodeID)
 	err := watch.New(c).Await(ctx, answer, watch.SeeNode(nodeID), func() (err error) {
-		s, err = c.API.HostStats(ctx, nodeID)
+		s, err = nodes.HostStats(ctx, c.API, nodeID)
 		return err
 	})
 	if err != nil {
@@ -56,7 +58,7 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 // clockText compares the wall clock of a node with the cluster time. Nothing counts by the clock of a node,
 // but its certificate and its logs have that time.
 func clockText(ctx context.Context, c *command.Call, now int64) string {
-	clocks, _, err := c.API.Clocks(ctx, nil)
+	clocks, _, err := operator.ListClocks(ctx, c.API, nil)
 	if err != nil {
 		return "not compared"
 	}

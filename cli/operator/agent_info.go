@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 	"net"
 	"strconv"
@@ -21,7 +22,7 @@ var AgentInfoCommand = command.Command{
 
 // agentInfo shows an agent as it describes itself.
 func agentInfo(ctx context.Context, c *command.Call) error {
-	self, err := c.API.AgentSelf(ctx)
+	self, err := operator.ReadAgent(ctx, c.API)
 	if err != nil {
 		return err
 	}

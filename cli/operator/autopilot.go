@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"cmp"
 	"context"
 	"fmt"
@@ -85,7 +86,7 @@ Settings without an option stay as they are.`,
 
 // autopilotHealth ends with code 1 if a server is unhealthy, after it has shown all servers.
 func autopilotHealth(ctx context.Context, c *command.Call) error {
-	health, _, err := c.API.AutopilotHealth(ctx, nil)
+	health, _, err := operator.AutopilotHealth(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func serverHealthRows(servers []*cluster.ServerHealth) (rows command.Grid) {
 
 // autopilotGetConfig shows the index that autopilotSetConfig takes as -check-index.
 func autopilotGetConfig(ctx context.Context, c *command.Call) error {
-	config, _, err := c.API.AutopilotConfig(ctx, nil)
+	config, _, err := operator.GetAutopilotConfig(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func autopilotGetConfig(ctx context.Context, c *command.Call) error {
 // autopilotSetConfig changes the configuration that it has read. The servers reject the change if another has
 // come between.
 func autopilotSetConfig(ctx context.Context, c *command.Call) error {
-	config, _, err := c.API.AutopilotConfig(ctx, nil)
+	config, _, err := operator.GetAutopilotConfig(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func autopilotSetConfig(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	updated, err := c.API.SetAutopilotConfig(ctx, config, true)
+	updated, err := operator.SetAutopilotConfig(ctx, c.API, config, true)
 	if err != nil {
 		return err
 	}

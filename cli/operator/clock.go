@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 	"time"
 
@@ -44,7 +45,7 @@ After a step back, what was written before is kept for longer.`,
 }
 
 func clockStatus(ctx context.Context, c *command.Call) error {
-	clocks, _, err := c.API.Clocks(ctx, nil)
+	clocks, _, err := operator.ListClocks(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func clockRows(clocks []*cluster.ServerClock) (rows command.Grid) {
 }
 
 func clockAccept(ctx context.Context, c *command.Call) error {
-	err := c.API.AcceptClock(ctx)
+	err := operator.AcceptClock(ctx, c.API)
 	if err != nil {
 		return err
 	}

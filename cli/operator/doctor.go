@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/internal/doctor"
 	"berth/internal/opsocket"
@@ -102,8 +104,8 @@ func askAgent(ctx context.Context, socket string) *doctor.Agent {
 	defer client.Close()
 
 	var a doctor.Agent
-	_, a.Unhealthy = client.AgentHealth(ctx)
-	self, err := client.AgentSelf(ctx)
+	_, a.Unhealthy = operator.ReadHealth(ctx, client)
+	self, err := operator.ReadAgent(ctx, client)
 	if err != nil {
 		a.NodeFault = err
 		return &a
@@ -116,14 +118,14 @@ func askAgent(ctx context.Context, socket string) *doctor.Agent {
 
 	addServerHealth(ctx, client, &a)
 
-	pins, _, err := client.NodeFencePins(ctx, nil)
+	pins, _, err := nodes.ListFencePins(ctx, client, nil)
 	if err == nil {
 		a.FenceWarnings = pins.Warnings
 	}
 
 	id := self.Stats["client"]["node_id"]
 	if id != "" {
-		a.Node, _, a.NodeFault = client.Node(ctx, id, nil)
+		a.Node, _, a.NodeFault = nodes.Get(ctx, client, id, nil)
 	}
 	return &a
 }
@@ -131,7 +133,7 @@ func askAgent(ctx context.Context, socket string) *doctor.Agent {
 // addServerHealth adds the answer of the leader about all servers. Without a leader, or the right to ask it,
 // there is none.
 func addServerHealth(ctx context.Context, client *api.Client, a *doctor.Agent) {
-	health, _, err := client.AutopilotHealth(ctx, nil)
+	health, _, err := operator.AutopilotHealth(ctx, client, nil)
 	if err != nil {
 		a.ServersFault = err
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/doctor"
@@ -75,6 +75,7 @@ func TestDoctor_HasTheExitCodeOfTheWorstResult(t *testing.T) {
 func TestDoctor_AsksTheAgentOnItsSocket(t *testing.T) {
 	w := clitest.NewCluster(t.TempDir())
 	srv := httptest.NewUnstartedServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: w.Caller,
 		Agent:  w.Agent,
 		Logger: hclog.NewNullLogger(),

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -142,7 +142,7 @@ func gossipKeyring(ctx context.Context, c *command.Call, op cluster.GossipKeyOpe
 	}
 
 	err = watch.New(c).Await(ctx, what, watch.SeeServers, func() (err error) {
-		rings, err = api.GossipKeyring(ctx, c.API, op, key)
+		rings, err = operator.GossipKeyring(ctx, c.API, op, key)
 		return err
 	})
 

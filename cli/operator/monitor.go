@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"berth/api/agents"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -65,7 +65,7 @@ var targetFlags = []command.Flag{
 }
 
 // monitorTarget returns the agent that the options name.
-func monitorTarget(ctx context.Context, c *command.Call) (t agents.Target, err error) {
+func monitorTarget(ctx context.Context, c *command.Call) (t operator.Target, err error) {
 	t.ServerID = c.String("server-id")
 	node := c.String("node-id")
 	switch {
@@ -95,9 +95,9 @@ func runMonitor(ctx context.Context, c *command.Call) error {
 	}
 	var lines io.ReadCloser
 	if export {
-		lines, err = agents.Export(ctx, c.API, target, c.Duration("logs-since"))
+		lines, err = operator.Export(ctx, c.API, target, c.Duration("logs-since"))
 	} else {
-		lines, err = agents.Monitor(ctx, c.API, target, agents.MonitorOptions{
+		lines, err = operator.Monitor(ctx, c.API, target, operator.MonitorOptions{
 			Level: c.String("log-level"),
 			JSON:  c.Bool("json"),
 		})

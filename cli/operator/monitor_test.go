@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/cli/operator"
@@ -52,6 +53,7 @@ func (a talkingAgent) Tap(o agentlog.TapOptions) (*agentlog.Tap, error) {
 func TestMonitor_FollowsTheLogUntilInterrupted(t *testing.T) {
 	agent := &apitest.Agent{Logger: hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard})}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: &apitest.Caller{},
 		Agent:  talkingAgent{agent},
 		Logger: hclog.NewNullLogger(),

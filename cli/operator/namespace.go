@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
@@ -39,12 +39,12 @@ options say.`,
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
-			seen, _, err := c.API.NamespaceInfo(ctx, name, nil)
+			seen, _, err := operator.GetNamespace(ctx, c.API, name, nil)
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = on.NamespaceDelete(ctx, name)
+			err = operator.DeleteNamespace(ctx, on, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "namespace", name, err)
 			}
@@ -71,7 +71,7 @@ options say.`,
 		Synopsis: "List the namespaces",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := c.API.Namespaces(ctx, nil)
+			all, _, err := operator.ListNamespaces(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ var namespaceSheet = command.Sheet[*cluster.Namespace]{
 
 // findNamespace reads the namespace that the argument names.
 func findNamespace(ctx context.Context, c *command.Call) (*cluster.Namespace, error) {
-	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
+	n, _, err := operator.GetNamespace(ctx, c.API, c.Arg(0), nil)
 	if err != nil {
 		return nil, c.DidYouMean(ctx, "namespace", c.Arg(0), err)
 	}
@@ -155,7 +155,7 @@ func namespaceApply(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	err = c.API.NamespaceApply(ctx, n)
+	err = operator.PutNamespace(ctx, c.API, n)
 	if err != nil {
 		return err
 	}
@@ -174,10 +174,10 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*cluster.Namespace,
 					option, arg)
 			}
 		}
-		return command.ReadDefinition(c, api.DecodeNamespace, jobspec.ReadNamespace, validate.Namespace)
+		return command.ReadDefinition(c, operator.DecodeNamespace, jobspec.ReadNamespace, validate.Namespace)
 	}
 
-	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
+	stored, _, err := operator.GetNamespace(ctx, c.API, arg, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
 		stored = &cluster.Namespace{Name: arg}

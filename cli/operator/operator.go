@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/cli/debug"
 	"berth/cli/watch"
@@ -86,7 +87,7 @@ leads. Writes that come meanwhile wait for it.
 				Name:    "format",
 				Kind:    command.String,
 				Value:   "json|prometheus",
-				Default: api.MetricsJSON,
+				Default: operator.MetricsJSON,
 				Usage:   "The format of the metrics",
 			},
 			{Name: "json", Usage: "The same as -format json"},
@@ -179,7 +180,7 @@ func raftServer(c *command.Call) (id, address string, err error) {
 
 // raftListPeers needs no leader with -stale: it is the first look at a cluster that has none.
 func raftListPeers(ctx context.Context, c *command.Call) error {
-	servers, err := c.API.RaftConfiguration(ctx, &api.Query{AllowStale: c.Bool("stale")})
+	servers, err := operator.RaftConfiguration(ctx, c.API, &api.Query{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func raftRemovePeer(ctx context.Context, c *command.Call) error {
 
 	const leader = "the leader, which takes the vote of the server"
 	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
-		return c.API.RaftRemovePeer(ctx, id, address)
+		return operator.RemovePeer(ctx, c.API, id, address)
 	})
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func raftTransfer(ctx context.Context, c *command.Call) error {
 
 	leader := fmt.Sprintf("server %s, which is to lead", id+address)
 	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
-		return c.API.RaftTransferLeadership(ctx, id, address)
+		return operator.TransferLeadership(ctx, c.API, id, address)
 	})
 	if err != nil {
 		return err
@@ -250,10 +251,10 @@ func raftTransfer(ctx context.Context, c *command.Call) error {
 func operatorMetrics(ctx context.Context, c *command.Call) error {
 	format := c.String("format")
 	if c.Bool("json") {
-		format = api.MetricsJSON
+		format = operator.MetricsJSON
 	}
 
-	text, err := c.API.Metrics(ctx, format)
+	text, err := operator.Metrics(ctx, c.API, format)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 	"net/url"
 	"slices"
@@ -138,7 +139,7 @@ func kindOfView(ctx context.Context, c *command.Call) (viewKind, error) {
 
 // kindWithID returns the only kind of things with an ID. A complete ID precedes IDs that begin with it.
 func kindWithID(ctx context.Context, c *command.Call, id string) (viewKind, error) {
-	found, err := c.API.SearchPrefix(ctx, id, "", nil)
+	found, err := operator.SearchPrefix(ctx, c.API, id, "", nil)
 	if err != nil {
 		return viewKind{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/api"
+	"berth/api/operator"
 	"berth/cli/certificate"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -116,7 +116,7 @@ func rootInit(_ context.Context, c *command.Call) error {
 
 // rootList shows which servers cannot open a key: their secrets stay closed.
 func rootList(ctx context.Context, c *command.Call) error {
-	keys, _, err := api.RootKeys(ctx, c.API, nil)
+	keys, _, err := operator.RootKeys(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func rootRotate(ctx context.Context, c *command.Call) error {
 	var made *cluster.KeyringRotateResponse
 	const leader = "the leader, which has its key-encryption key wrap the new root key"
 	err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() (err error) {
-		made, err = api.RotateRootKey(ctx, c.API, c.Bool("full"))
+		made, err = operator.RotateRootKey(ctx, c.API, c.Bool("full"))
 		return err
 	})
 	if err != nil {
@@ -174,7 +174,7 @@ func rootRotate(ctx context.Context, c *command.Call) error {
 // rootRemove removes a root key. The servers reject one that a secret needs.
 func rootRemove(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	if err := api.RemoveRootKey(ctx, c.API, id); err != nil {
+	if err := operator.RemoveRootKey(ctx, c.API, id); err != nil {
 		return err
 	}
 	return c.Report(command.Changed{"KeyID": id}, "Root key %s is removed", id)

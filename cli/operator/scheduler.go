@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/api/agents"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -75,7 +75,7 @@ func onOff(name, usage string) command.Flag {
 
 // schedulerGetConfig shows the index that schedulerSetConfig takes as -check-index.
 func schedulerGetConfig(ctx context.Context, c *command.Call) error {
-	config, _, err := c.API.SchedulerConfig(ctx, nil)
+	config, _, err := operator.GetSchedulerConfig(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func schedulerGetConfig(ctx context.Context, c *command.Call) error {
 
 // schedulerNumber shows the workers of the server that is called.
 func schedulerNumber(ctx context.Context, c *command.Call) error {
-	config, err := agents.SchedulerConfig(ctx, c.API, agents.Target{})
+	config, err := operator.SchedulerConfig(ctx, c.API, operator.Target{})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func schedulerNumber(ctx context.Context, c *command.Call) error {
 // schedulerSetConfig changes the configuration that it has read. The servers reject the change if another has
 // come between.
 func schedulerSetConfig(ctx context.Context, c *command.Call) error {
-	config, _, err := c.API.SchedulerConfig(ctx, nil)
+	config, _, err := operator.GetSchedulerConfig(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	updated, err := c.API.SetSchedulerConfig(ctx, config, true)
+	updated, err := operator.SetSchedulerConfig(ctx, c.API, config, true)
 	if err != nil {
 		return err
 	}

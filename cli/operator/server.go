@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 	"fmt"
 	"net"
@@ -67,7 +68,7 @@ server that comes back afterwards joins the cluster again.`,
 			name := c.Arg(0)
 			const leader = "the leader, which takes the vote of the server"
 			err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() error {
-				return c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
+				return operator.ForceLeave(ctx, c.API, name, c.Bool("prune"))
 			})
 			if err != nil {
 				return err
@@ -81,12 +82,12 @@ server that comes back afterwards joins the cluster again.`,
 
 // serverMembers shows the members as the agent's gossip has them, also while there is no leader.
 func serverMembers(ctx context.Context, c *command.Call) error {
-	members, err := c.API.AgentMembers(ctx)
+	members, err := operator.ListMembers(ctx, c.API)
 	if err != nil {
 		return err
 	}
 
-	leader, err := c.API.StatusLeader(ctx)
+	leader, err := operator.Leader(ctx, c.API)
 	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 		return err
 	}
@@ -121,7 +122,7 @@ func serverJoin(ctx context.Context, c *command.Call) error {
 	joined := 0
 	answers := "the answers of the servers: " + command.JoinComma(c.Args...)
 	err := watch.New(c).Await(ctx, answers, watch.SeeServers, func() (err error) {
-		joined, err = c.API.AgentJoin(ctx, c.Args)
+		joined, err = operator.Join(ctx, c.API, c.Args)
 		return err
 	})
 	if err != nil {
@@ -135,14 +136,14 @@ func serverJoin(ctx context.Context, c *command.Call) error {
 // serverLeave waits until the server has given up its leadership and its vote. Its agent ends after the
 // answer, so the name of the server is read before.
 func serverLeave(ctx context.Context, c *command.Call) error {
-	self, err := c.API.AgentSelf(ctx)
+	self, err := operator.ReadAgent(ctx, c.API)
 	if err != nil {
 		return err
 	}
 
 	const end = "the end of its leadership and of its vote"
 	err = watch.New(c).Await(ctx, end, watch.SeeServers, func() error {
-		return c.API.AgentLeave(ctx, c.Bool("force"))
+		return operator.Leave(ctx, c.API, c.Bool("force"))
 	})
 	if err != nil {
 		return err

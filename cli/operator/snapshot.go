@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 	"fmt"
 	"io"
@@ -83,7 +84,7 @@ func saveVerified(ctx context.Context, c *command.Call, out io.Writer) (*snaparc
 	}()
 
 	err := watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
-		return c.API.SnapshotSave(ctx, io.MultiWriter(out, copied))
+		return operator.SaveSnapshot(ctx, c.API, io.MultiWriter(out, copied))
 	})
 
 	_ = copied.Close()
@@ -123,7 +124,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 	before, _ := managementTokens(ctx, c) // of a new cluster there are none
 	modeBefore, _ := accessapi.ReadMode(ctx, c.API)
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
-		return c.API.SnapshotRestore(ctx, content, keys)
+		return operator.RestoreSnapshot(ctx, c.API, content, keys)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"berth/api/operator"
 	"context"
 
 	"berth/cli/command"
@@ -21,7 +22,7 @@ stays, such as an allocation that holds a volume.`,
 		Run: func(ctx context.Context, c *command.Call) error {
 			const servers = "the servers, which delete the rows"
 			err := watch.New(c).Await(ctx, servers, watch.SeeServers, func() error {
-				return c.API.SystemGC(ctx)
+				return operator.GC(ctx, c.API)
 			})
 			if err != nil {
 				return err

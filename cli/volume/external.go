@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -23,7 +24,7 @@ type verboseListing struct {
 // pluginVolumes has the volumes that one plugin lists. It is the -json form of volume status -external.
 type pluginVolumes struct {
 	PluginID string
-	api.ExternalVolumes
+	volumes.ExternalVolumes
 }
 
 // externalListing shows the volumes that the plugin of -external lists.
@@ -32,7 +33,7 @@ func externalListing(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	vols, _, err := c.API.Volumes(ctx, api.VolumeFilter{PluginID: id}, nil)
+	vols, _, err := volumes.List(ctx, c.API, volumes.Filter{PluginID: id}, nil)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func externalListing(ctx context.Context, c *command.Call) error {
 
 // showVerbose shows the volumes of berth and below them the volumes that the plugins list.
 func showVerbose(
-	ctx context.Context, c *command.Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
+	ctx context.Context, c *command.Call, filter volumes.Filter, vols []*structs.CSIVolumeListStub,
 ) error {
 	if filter.NodeID != "" {
 		return command.BadUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
@@ -58,7 +59,7 @@ func showVerbose(
 	if filter.PluginID != "" {
 		ids = []string{filter.PluginID}
 	} else {
-		plugins, _, err := c.API.Plugins(ctx, nil)
+		plugins, _, err := volumes.ListPlugins(ctx, c.API, nil)
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolum
 	p := &pluginVolumes{PluginID: id}
 	q := &api.Query{}
 	for range externalPages {
-		page, err := c.API.VolumesExternal(ctx, id, q)
+		page, err := volumes.ListExternal(ctx, c.API, id, q)
 		if err != nil {
 			return p, err
 		}

@@ -103,7 +103,7 @@ func hostVolumeStatus(ctx context.Context, c *command.Call) error {
 		}
 		node = id
 	}
-	all, err := c.API.HostVolumes(ctx, node, "")
+	all, err := volumes.ListHostVolumes(ctx, c.API, node, "")
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func hostVolumeModes(capabilities []*structs.CSIVolumeCapability) string {
 // findHostVolume returns the ID of the only dynamic host volume whose name is the argument, or whose ID
 // begins with it.
 func findHostVolume(ctx context.Context, c *command.Call) (string, error) {
-	all, err := c.API.HostVolumes(ctx, "", "")
+	all, err := volumes.ListHostVolumes(ctx, c.API, "", "")
 	if err != nil {
 		return "", err
 	}

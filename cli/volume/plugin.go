@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -102,7 +102,7 @@ const noSecretsFrom = "none"
 // configurePlugin shows the settings of a plugin, after it has changed the given ones.
 func configurePlugin(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	config, _, err := c.API.PluginConfig(ctx, id, nil)
+	config, _, err := volumes.GetPluginConfig(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}
@@ -128,11 +128,11 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 		if from == noSecretsFrom {
 			config.SecretsFrom = ""
 		}
-		err = c.API.SetPluginConfig(ctx, id, config)
+		err = volumes.SetPluginConfig(ctx, c.API, id, config)
 		if err != nil {
 			return err
 		}
-		config, _, err = c.API.PluginConfig(ctx, id, nil)
+		config, _, err = volumes.GetPluginConfig(ctx, c.API, id, nil)
 		if err != nil {
 			return err
 		}
@@ -280,8 +280,8 @@ func instanceText(i *structs.CSIInfo) string {
 var pluginStatus = command.Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
 	Kind:  "plugin",
 	Sheet: pluginSheet,
-	List:  (*api.Client).Plugins,
-	Get:   (*api.Client).Plugin,
+	List:  volumes.ListPlugins,
+	Get:   volumes.GetPlugin,
 	Print: printPlugin,
 }
 

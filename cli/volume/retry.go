@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"berth/api/volumes"
 	"context"
 	"fmt"
 	"strings"
@@ -13,12 +14,12 @@ import (
 // volumeRetry retries the failed operations of a volume, and says which those are.
 func volumeRetry(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	v, _, err := c.API.Volume(ctx, id, nil)
+	v, _, err := volumes.Get(ctx, c.API, id, nil)
 	var failed []string
 	var retried *structs.CSIVolumeRetryResponse
 	if err == nil {
 		failed = append(failedOperations(c, v), endingCalls(ctx, c, v)...)
-		retried, err = c.API.VolumeRetry(ctx, id)
+		retried, err = volumes.Retry(ctx, c.API, id)
 	}
 	if err != nil {
 		return watch.VolumeFault(ctx, c, id, err)
@@ -63,7 +64,7 @@ func failedOperations(c *command.Call, v *structs.CSIVolumeDetail) (failed []str
 // endingCalls names the calls for the volume that nodes do not make. A token that may not read the plugin
 // allows them as well.
 func endingCalls(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) (calls []string) {
-	p, _, err := c.API.Plugin(ctx, v.PluginID, nil)
+	p, _, err := volumes.GetPlugin(ctx, c.API, v.PluginID, nil)
 	if err != nil {
 		return nil
 	}

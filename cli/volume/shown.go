@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/nodes"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -31,12 +33,12 @@ type Release struct {
 
 // ReadShown reads the state on which a release is decided. A node without a row has the epoch 0.
 func ReadShown(ctx context.Context, c *api.Client, r Release) (*Shown, error) {
-	v, _, err := c.Volume(ctx, r.Volume, nil)
+	v, _, err := volumes.Get(ctx, c, r.Volume, nil)
 	if err != nil {
 		return nil, err
 	}
 	shown := &Shown{Created: v.CreateIndex}
-	n, _, err := c.Node(ctx, r.NodeID, nil)
+	n, _, err := nodes.Get(ctx, c, r.NodeID, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
 		shown.line("Node %s has no row any more.", command.ShortID(r.NodeID))
@@ -74,7 +76,7 @@ func onRelease(
 		on, *shown, err = guardRelease(ctx, c, w, r)
 		return on, err
 	}
-	v, _, err := c.API.Volume(ctx, r.Volume, nil)
+	v, _, err := volumes.Get(ctx, c.API, r.Volume, nil)
 	return c.On(v, err)
 }
 

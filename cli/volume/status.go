@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -42,12 +41,12 @@ func volumeStatus(ctx context.Context, c *command.Call) error {
 // oneVolume lists nothing, because the options of volumeListing select the volumes.
 var oneVolume = command.Status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
 	Kind:  "volume",
-	Get:   (*api.Client).Volume,
+	Get:   volumes.Get,
 	Print: printVolume,
 }
 
 func volumeListing(ctx context.Context, c *command.Call) error {
-	filter := api.VolumeFilter{PluginID: c.String("plugin"), Class: c.String("class")}
+	filter := volumes.Filter{PluginID: c.String("plugin"), Class: c.String("class")}
 	if c.Given("node") {
 		id, err := c.Resolve(ctx, "node", c.String("node"))
 		if err != nil {
@@ -57,7 +56,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 		filter.NodeID = id
 	}
 
-	vols, _, err := c.API.Volumes(ctx, filter, nil)
+	vols, _, err := volumes.List(ctx, c.API, filter, nil)
 	err = c.CheckFound(ctx, len(vols), err)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/api"
 	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
@@ -71,7 +70,7 @@ func volumeList(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-sort takes name, usage or inodes")
 	}
 
-	rows, _, err := c.API.Volumes(ctx, api.VolumeFilter{}, nil)
+	rows, _, err := volumes.List(ctx, c.API, volumes.Filter{}, nil)
 	err = c.CheckFound(ctx, len(rows), err)
 	if err != nil {
 		return err

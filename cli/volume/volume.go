@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 
-	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/jobspec"
@@ -105,12 +105,12 @@ its node, and print its ID.`,
 			Usage: "Deregister even if claims wait or a detach is in flight"}},
 		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
-			seen, _, err := c.API.Volume(ctx, id, nil)
+			seen, _, err := volumes.Get(ctx, c.API, id, nil)
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = on.VolumeDeregister(ctx, id, c.Bool("force"))
+			err = volumes.Deregister(ctx, on, id, c.Bool("force"))
 			if err != nil {
 				return watch.VolumeFault(ctx, c, id, err)
 			}
@@ -309,9 +309,9 @@ func sourceOf(v *structs.CSIVolume) string {
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
 func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) error {
-	var made *api.VolumeWritten
+	var made *volumes.Written
 	err := w.VolumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
-		made, err = w.API.VolumeCreate(ctx, v)
+		made, err = volumes.Create(ctx, w.API, v)
 		return err
 	})
 	if err != nil {
@@ -335,7 +335,7 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 }
 
 // warnOfVolume shows the warnings of the servers.
-func warnOfVolume(w *watch.Watch, made *api.VolumeWritten) {
+func warnOfVolume(w *watch.Watch, made *volumes.Written) {
 	if made.Warnings != "" {
 		w.WriteLine("Warning: %s", made.Warnings)
 	}
@@ -348,7 +348,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	var made *api.VolumeWritten
+	var made *volumes.Written
 	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
 	what := "the plugin, which confirms the volume"
@@ -356,7 +356,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		what = fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
 	}
 	err = w.AwaitAnswer(ctx, what, func() (err error) {
-		made, err = c.API.VolumeRegister(ctx, v)
+		made, err = volumes.Register(ctx, c.API, v)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
@@ -392,7 +392,7 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	}
 
 	id := c.Arg(0)
-	seen, _, err := c.API.Volume(ctx, id, nil)
+	seen, _, err := volumes.Get(ctx, c.API, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return c.DidYouMean(ctx, "volume", id, err)
 	}
@@ -405,13 +405,13 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	w.WriteLine("Volume %q is to be deleted", id)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		err := w.VolumeRequest(ctx, "", id, func() error {
-			return on.VolumeDelete(ctx, id, api.VolumeDeletion{Secrets: secrets, AtOnce: c.Bool("now")})
+			return volumes.Delete(ctx, on, id, volumes.Deletion{Secrets: secrets, AtOnce: c.Bool("now")})
 		})
 		if err != nil {
 			return c.DidYouMean(ctx, "volume", id, err)
 		}
 
-		v, _, err := c.API.Volume(ctx, id, nil)
+		v, _, err := volumes.Get(ctx, c.API, id, nil)
 		if err == nil && v.Marked() {
 			return reportMark(w, v)
 		}
@@ -438,7 +438,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 		node = id
 	}
 
-	o := api.VolumeDetachOptions{
+	o := volumes.DetachOptions{
 		NodeID: node,
 		Force:  c.Bool("force"),
 		Reason: c.String("reason"),
@@ -455,7 +455,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, node) }
 	err = w.Request(ctx, report, func() (err error) {
-		resp, err = on.VolumeDetach(ctx, id, o)
+		resp, err = volumes.Detach(ctx, on, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -55,7 +56,7 @@ func (w *Watch) WithNextStep(ctx context.Context, err error) error {
 func (w *Watch) volumeExists(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
-	_, _, err := w.API.Volume(limited, w.Waits.ID, &api.Query{Namespace: w.Waits.Namespace})
+	_, _, err := volumes.Get(limited, w.API, w.Waits.ID, &api.Query{Namespace: w.Waits.Namespace})
 	return !structs.IsKind(err, structs.KindNotFound)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -43,7 +44,7 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 		}
 
 		q := &api.Query{Namespace: a.Namespace}
-		claims, _, err := cl.VolumeClaims(ctx, v.Volume, q)
+		claims, _, err := volumes.ClaimsOf(ctx, cl, v.Volume, q)
 		v.Missing = structs.IsKind(err, structs.KindNotFound)
 		if err != nil && !v.Missing {
 			return nil, err

@@ -5,17 +5,20 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 )
 
 // AwaitJobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
-func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string) error {
+func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, used []string) error {
 	w.WaitFor("job", "", jobID)
 	q := &api.Query{MaxWait: ReadWait}
 	live := map[string]bool{} // the IDs of the allocations that were seen alive
 	for {
-		allocs, meta, err := w.API.JobAllocations(ctx, jobID, false, q)
+		allocs, meta, err := jobs.AllocationsOf(ctx, w.API, jobID, false, q)
 		if err != nil {
 			return err
 		}
@@ -32,13 +35,13 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string)
 		}
 
 		if left == 0 {
-			volumes, err = w.heldVolumes(ctx, jobID, volumes)
+			used, err = w.heldVolumes(ctx, jobID, used)
 			if err != nil {
 				return err
 			}
 		}
 
-		if left+len(volumes) == 0 {
+		if left+len(used) == 0 {
 			w.WriteLine("Job %q has ended", jobID)
 			return nil
 		}
@@ -55,12 +58,12 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string)
 }
 
 // heldVolumes returns the volumes that ended allocations of a job still hold, and writes the reasons.
-func (w *Watch) heldVolumes(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
+func (w *Watch) heldVolumes(ctx context.Context, jobID string, of []string) (still []string, err error) {
 	q := &api.Query{
 		Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted),
 	}
-	for _, id := range volumes {
-		claims, _, err := w.API.VolumeClaims(ctx, id, q)
+	for _, id := range of {
+		claims, _, err := volumes.ClaimsOf(ctx, w.API, id, q)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return nil, err
 		}
@@ -97,7 +100,7 @@ func WhyHeld(claim *structs.CSIClaim) string {
 func (w *Watch) AwaitAllocEnd(ctx context.Context, id string) error {
 	q := &api.Query{MaxWait: ReadWait}
 	for {
-		a, meta, err := w.API.Allocation(ctx, id, q)
+		a, meta, err := allocs.Get(ctx, w.API, id, q)
 		if err != nil {
 			return err
 		}

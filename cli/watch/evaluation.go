@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/jobs"
+	"berth/api/operator"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -15,7 +17,7 @@ import (
 func (w *Watch) AwaitEvaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
 	q := &api.Query{MaxWait: ReadWait}
 	for {
-		e, meta, err := w.API.Evaluation(ctx, id, q)
+		e, meta, err := jobs.GetEvaluation(ctx, w.API, id, q)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +138,7 @@ func failureLines(m *structs.AllocMetric) []string {
 
 // PausedText says that evaluations are paused, "" if they are not: it is why a pending one stays so.
 func PausedText(ctx context.Context, client *api.Client) (string, error) {
-	config, _, err := client.SchedulerConfig(ctx, nil)
+	config, _, err := operator.GetSchedulerConfig(ctx, client, nil)
 	if err != nil || !config.PauseEvalBroker {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -51,7 +52,7 @@ func (w *Watch) pluginsHealthy(
 			w.plugins[id] = q
 		}
 
-		plugin, meta, err := w.API.Plugin(ctx, id, q)
+		plugin, meta, err := volumes.GetPlugin(ctx, w.API, id, q)
 		if structs.IsKind(err, structs.KindNotFound) {
 			plugin = &structs.CSIPlugin{ID: id}
 			meta = &structs.QueryMeta{}

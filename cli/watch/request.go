@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -102,7 +103,7 @@ func (w *Watch) VolumeRequest(ctx context.Context, ns, id string, send func() er
 // reportProgress writes the progress of a volume's change, and the remedies if it is held up. It ignores
 // errors, because the request itself reports the outcome.
 func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
-	d, _, err := w.API.Volume(ctx, id, &api.Query{Namespace: ns})
+	d, _, err := volumes.Get(ctx, w.API, id, &api.Query{Namespace: ns})
 	if err != nil {
 		return
 	}
@@ -117,7 +118,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 	}
 
 	w.WriteChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
-	causes, waits := causesOf(ctx, w.volumeWhy, Named{Namespace: ns, ID: id})
+	causes, waits := w.causesOf(ctx, volumes.Why, Named{Namespace: ns, ID: id})
 	if !waits || d.LastError == nil {
 		return
 	}
@@ -141,7 +142,7 @@ func currentChange(v *structs.CSIVolumeDetail) string {
 
 // ReportDetach writes why a volume is still in use on a node. It ignores errors, as reportProgress does.
 func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
-	d, _, err := w.API.Volume(ctx, id, nil)
+	d, _, err := volumes.Get(ctx, w.API, id, nil)
 	if err != nil {
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/jobs"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -164,7 +166,7 @@ func (w *Watch) AwaitRunning(ctx context.Context, job *structs.Job) error {
 	w.WaitFor("job", job.Namespace, job.ID)
 	q := &api.Query{Namespace: job.Namespace, MaxWait: ReadWait}
 	for {
-		allocs, meta, err := w.API.JobAllocations(ctx, job.ID, false, q)
+		allocs, meta, err := jobs.AllocationsOf(ctx, w.API, job.ID, false, q)
 		if err != nil {
 			return err
 		}
@@ -337,7 +339,7 @@ func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 
 // reportAttachment writes the error that delays the attachment of a granted volume.
 func (w *Watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
-	v, _, err := w.API.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
+	v, _, err := volumes.Get(ctx, w.API, volume, &api.Query{Namespace: a.Namespace})
 	if err != nil {
 		return err
 	}

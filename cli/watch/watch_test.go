@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -95,7 +96,7 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
 	w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 	err := w.RetryOutage(t.Context(), func(ctx context.Context) error {
-		_, _, err := client.Evaluation(ctx, "e", &api.Query{MinIndex: 7})
+		_, _, err := jobs.GetEvaluation(ctx, client, "e", &api.Query{MinIndex: 7})
 		return err
 	})
 	if err != nil || reads < 2 {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -76,26 +78,19 @@ func (w *Watch) explain(ctx context.Context) {
 			w.WriteChange("jobs", "  and %s: %s", command.Plural(rest, "more job"), w.whyCommand())
 		}
 	case "volume":
-		causes, waits := causesOf(ctx, w.volumeWhy, one)
+		causes, waits := w.causesOf(ctx, volumes.Why, one)
 		if waits {
 			w.writeCauses(causes)
 		}
 	}
 }
 
-// volumeWhy reads why a volume waits.
-func (w *Watch) volumeWhy(ctx context.Context, id string, q *api.Query) (
-	*structs.WhyResponse, *api.Meta, error,
-) {
-	return volumes.Why(ctx, w.API, id, q)
-}
-
 // explainJobs writes the causes for which jobs wait, and their failing checks.
-func (w *Watch) explainJobs(ctx context.Context, jobs ...Named) {
+func (w *Watch) explainJobs(ctx context.Context, named ...Named) {
 	var all []*structs.Reason
 	var waiting []Named
-	for _, j := range jobs {
-		causes, waits := causesOf(ctx, w.API.JobWhy, j)
+	for _, j := range named {
+		causes, waits := w.causesOf(ctx, jobs.Why, j)
 		if waits {
 			all = append(all, causes...)
 			waiting = append(waiting, j)
@@ -111,11 +106,11 @@ func (w *Watch) explainJobs(ctx context.Context, jobs ...Named) {
 }
 
 // readWhy reads why a job or a volume waits.
-type readWhy func(context.Context, string, *api.Query) (*structs.WhyResponse, *structs.QueryMeta, error)
+type readWhy func(context.Context, *api.Client, string, *api.Query) (*structs.WhyResponse, *api.Meta, error)
 
 // causesOf returns the causes for which a job or a volume waits, and whether it does.
-func causesOf(ctx context.Context, read readWhy, of Named) (causes []*structs.Reason, waits bool) {
-	why, _, err := read(ctx, of.ID, &api.Query{Namespace: of.Namespace})
+func (w *Watch) causesOf(ctx context.Context, read readWhy, of Named) (causes []*structs.Reason, waits bool) {
+	why, _, err := read(ctx, w.API, of.ID, &api.Query{Namespace: of.Namespace})
 	if err != nil || !why.Waits {
 		return nil, false
 	}
@@ -144,7 +139,7 @@ func (w *Watch) writeCauses(causes []*structs.Reason) {
 
 // explainChecks writes the failing checks of the first allocations of a job that run and are not healthy.
 func (w *Watch) explainChecks(ctx context.Context, job Named) {
-	allocs, _, err := w.API.JobAllocations(ctx, job.ID, false, &api.Query{Namespace: job.Namespace})
+	allocs, _, err := jobs.AllocationsOf(ctx, w.API, job.ID, false, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return
 	}
@@ -164,7 +159,7 @@ func (w *Watch) explainChecks(ctx context.Context, job Named) {
 
 // BadChecks returns the checks of an allocation that have failed or warn, in the order of their names.
 func BadChecks(ctx context.Context, c *command.Call, allocID string) (bad []*structs.CheckResult, err error) {
-	checks, err := c.API.AllocChecks(ctx, allocID)
+	checks, err := allocs.ListChecks(ctx, c.API, allocID)
 	if err != nil {
 		return nil, err
 	}

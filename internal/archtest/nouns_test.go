@@ -19,7 +19,7 @@ var areaWords = map[string][]string{
 		"report", "semver", "storage", "taskfiles", "validate"},
 	"state":     {"csi", "schema", "sharing", "trust", "volumesecrets"},
 	"endpoints": {"access", "audit", "cluster", "core", "csi", "injection", "query", "release", "rights"},
-	"api":       {"access", "agents", "events", "jobs", "nouns", "transport", "volumes"},
+	"api":       {"access", "allocs", "areas", "events", "jobs", "nodes", "operator", "transport", "volumes"},
 	"cli":       {"access", "certificate", "command", "debug", "operator", "setup", "watch"},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	accessapi "berth/api/access"
+	"berth/api/operator"
 	"berth/api/transport"
 	"berth/internal/keyring"
 	"berth/internal/pki"
@@ -224,7 +225,7 @@ func (w *world) knock(ctx context.Context) {
 	for number := 0; sleep(ctx, knockEach); number++ {
 		who := all[number%len(all)]
 		limited, cancel := context.WithTimeout(ctx, time.Second)
-		_, err := who.client.AgentSelf(limited)
+		_, err := operator.ReadAgent(limited, who.client)
 		cancel()
 		who.client.Close() // the next call proves itself anew
 		switch {

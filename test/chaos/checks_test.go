@@ -17,7 +17,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
-	"berth/api"
+	"berth/api/jobs"
+	"berth/api/nodes"
 	"berth/api/volumes"
 	"berth/test/guarantees"
 )
@@ -100,7 +101,7 @@ func (w *world) allWriteAgain() error {
 
 func (w *world) undrainAll() error {
 	for _, m := range w.nodes {
-		err := w.drain(w.servers[0].client, m, api.NodeDrain{MarkEligible: true})
+		err := w.drain(w.servers[0].client, m, nodes.DrainOrder{MarkEligible: true})
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (w *world) explain() {
 		_ = call(func(ctx context.Context) error {
 			why, _, err := volumes.Why(ctx, w.servers[0].client, j.name, nil)
 			w.note("volume why %s: %s %v", j.name, asJSON(why), err)
-			reason, _, err := w.servers[0].client.JobWhy(ctx, j.name, nil)
+			reason, _, err := jobs.Why(ctx, w.servers[0].client, j.name, nil)
 			w.note("job why %s: %s %v", j.name, asJSON(reason), err)
 			return nil
 		})
@@ -202,11 +203,11 @@ func (w *world) checkEnd() {
 func (w *world) purge(name string) error {
 	return call(func(ctx context.Context) error {
 		c := w.servers[0].client
-		allocs, _, err := c.JobAllocations(ctx, name, true, nil)
+		allocs, _, err := jobs.AllocationsOf(ctx, c, name, true, nil)
 		if err != nil {
 			return err
 		}
-		_, err = c.JobDeregister(ctx, name, api.JobDeregisterOptions{})
+		_, err = jobs.Deregister(ctx, c, name, jobs.DeregisterOptions{})
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func (w *world) purge(name string) error {
 		if name == pluginJob || name == periodicJob {
 			return nil
 		}
-		v, _, err := c.Volume(ctx, name, nil)
+		v, _, err := volumes.Get(ctx, c, name, nil)
 		if err == nil && len(v.Claims)+len(v.Attachments) > 0 {
 			err = fmt.Errorf("volume %s has %d claims and %d attachments", name, len(v.Claims), len(v.Attachments))
 		}

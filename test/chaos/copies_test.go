@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/api/nodes"
 	"berth/structs"
 )
 
@@ -77,7 +78,7 @@ func (w *world) confirmCopy(m, twin *member, f *fault) {
 			return fmt.Errorf("the node is %s at %s", n.Status, n.Address)
 		}
 		return w.atSocket(m, func(ctx context.Context, c *api.Client, id string) error {
-			return c.NodeConfirmLost(ctx, id, api.NodeFence{By: "chaos", Why: "the copy of its disk is off"})
+			return nodes.ConfirmLost(ctx, c, id, nodes.FenceOrder{By: "chaos", Why: "the copy of its disk is off"})
 		})
 	})
 	w.note("#%d the node of %s after its copy: %s", f.number, m.name, outcome(err))

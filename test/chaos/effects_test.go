@@ -13,7 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/api"
+	"berth/api/jobs"
+	"berth/api/operator"
 	"berth/structs"
 )
 
@@ -195,11 +196,11 @@ func fillLog(ctx context.Context, m *member) (writes int) {
 	for ; writes < 80 && ctx.Err() == nil; writes++ {
 		job.Meta = map[string]string{"round": strconv.Itoa(writes)}
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		_, err := m.client.JobRegister(limited, job, api.JobRegisterOptions{
+		_, err := jobs.Register(limited, m.client, job, jobs.RegisterOptions{
 			Submission: &structs.JobSubmission{Source: strings.Repeat("x", 900_000), Format: structs.FormatHCL2},
 		})
 		cancel()
-		health, _ := m.client.AgentHealth(ctx)
+		health, _ := operator.ReadHealth(ctx, m.client)
 		if err != nil || health != nil && health.Server != nil && !health.Server.OK {
 			break
 		}
@@ -289,7 +290,7 @@ func (w *world) voters() error {
 		if leader == nil {
 			return errors.New("no leader")
 		}
-		health, _, err := leader.client.AutopilotHealth(ctx, nil)
+		health, _, err := operator.AutopilotHealth(ctx, leader.client, nil)
 		if err != nil {
 			return err
 		}

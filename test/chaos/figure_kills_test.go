@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/api"
+	"berth/api/jobs"
 	"berth/structs"
 )
 
@@ -168,7 +168,7 @@ func (w *world) runAsBefore(n *member, first map[string]bool) error {
 		if _, err := readStale(n, "/v1/agent/health?type=client"); err != nil {
 			return err
 		}
-		allocs, _, err := w.servers[0].client.JobAllocations(ctx, killJob, true, nil)
+		allocs, _, err := jobs.AllocationsOf(ctx, w.servers[0].client, killJob, true, nil)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (w *world) volumeCalls() map[string]int {
 // still knows them.
 func (w *world) unmountAll(n *member) error {
 	err := call(func(ctx context.Context) error {
-		_, err := w.servers[0].client.JobDeregister(ctx, killJob, api.JobDeregisterOptions{})
+		_, err := jobs.Deregister(ctx, w.servers[0].client, killJob, jobs.DeregisterOptions{})
 		return err
 	})
 	if err != nil {

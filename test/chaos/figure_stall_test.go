@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"berth/api/operator"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (r *serverWriter) run(ctx context.Context) {
 		var s sentWrite
 		s.sent = time.Now()
 		err := call(func(ctx context.Context) error {
-			_, err := r.server.client.SetSchedulerConfig(ctx, &config, false)
+			_, err := operator.SetSchedulerConfig(ctx, r.server.client, &config, false)
 			return err
 		})
 		s.acked = time.Now()

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/volumes"
 	"berth/jobspec"
 	"berth/structs"
 )
@@ -171,7 +174,7 @@ func register(c *api.Client, text string) error {
 		return err
 	}
 	return call(func(ctx context.Context) error {
-		_, err := c.JobRegister(ctx, file.Job, api.JobRegisterOptions{})
+		_, err := jobs.Register(ctx, c, file.Job, jobs.RegisterOptions{})
 		return err
 	})
 }
@@ -195,7 +198,7 @@ capability {
 		return err
 	}
 	return call(func(ctx context.Context) error {
-		_, err := c.VolumeCreate(ctx, file.Content)
+		_, err := volumes.Create(ctx, c, file.Content)
 		return err
 	})
 }
@@ -255,7 +258,7 @@ func (w *world) registerAll() error {
 // nodesReady returns nil if every node is ready and eligible.
 func (w *world) nodesReady() error {
 	return call(func(ctx context.Context) error {
-		nodes, _, err := w.servers[0].client.Nodes(ctx, nil)
+		nodes, _, err := nodes.List(ctx, w.servers[0].client, nil)
 		if err != nil {
 			return err
 		}
@@ -274,7 +277,7 @@ func (w *world) nodesReady() error {
 
 func (w *world) pluginReady() error {
 	return call(func(ctx context.Context) error {
-		plugins, _, err := w.servers[0].client.Plugins(ctx, nil)
+		plugins, _, err := volumes.ListPlugins(ctx, w.servers[0].client, nil)
 		if err != nil {
 			return err
 		}

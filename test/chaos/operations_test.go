@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
+	"berth/api/operator"
 	"berth/structs"
 	"berth/test/guarantees"
 )
@@ -27,7 +31,7 @@ var operations = []*operation{
 	}},
 	{"stop", 15, func(_ *world, c *api.Client, j *job, _ int) error {
 		return call(func(ctx context.Context) error {
-			_, err := c.JobDeregister(ctx, j.name, api.JobDeregisterOptions{})
+			_, err := jobs.Deregister(ctx, c, j.name, jobs.DeregisterOptions{})
 			return err
 		})
 	}},
@@ -38,11 +42,11 @@ var operations = []*operation{
 	}},
 	{"drain", 6, func(w *world, c *api.Client, _ *job, choice int) error {
 		spec := &structs.DrainSpec{Deadline: 5 * time.Second, IgnoreSystemJobs: true}
-		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{DrainSpec: spec})
+		return w.drain(c, w.nodes[choice%len(w.nodes)], nodes.DrainOrder{DrainSpec: spec})
 	}},
 	{"fence", 8, func(w *world, _ *api.Client, _ *job, choice int) error {
 		return w.atSocket(w.nodes[choice%len(w.nodes)], func(ctx context.Context, c *api.Client, id string) error {
-			return c.NodeFence(ctx, id, api.NodeFence{By: "chaos", Why: "the seed says so"})
+			return nodes.Fence(ctx, c, id, nodes.FenceOrder{By: "chaos", Why: "the seed says so"})
 		})
 	}},
 	{"lease", 1, func(w *world, c *api.Client, _ *job, choice int) error {
@@ -51,29 +55,29 @@ var operations = []*operation{
 			return err
 		}
 		return call(func(ctx context.Context) error {
-			_, err := c.NodeExtendLease(ctx, n.ID, time.Duration(5+choice%10)*time.Second)
+			_, err := nodes.ExtendLease(ctx, c, n.ID, time.Duration(5+choice%10)*time.Second)
 			return err
 		})
 	}},
 	{"transfer", 1, func(w *world, c *api.Client, _ *job, choice int) error {
 		to := w.servers[choice%len(w.servers)].addr + ":4747"
-		return call(func(ctx context.Context) error { return c.RaftTransferLeadership(ctx, "", to) })
+		return call(func(ctx context.Context) error { return operator.TransferLeadership(ctx, c, "", to) })
 	}},
 	{"undrain", 25, func(w *world, c *api.Client, _ *job, choice int) error {
-		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{MarkEligible: true})
+		return w.drain(c, w.nodes[choice%len(w.nodes)], nodes.DrainOrder{MarkEligible: true})
 	}},
 }
 
 // moveAlloc stops the allocation of a job, so that another one takes its place.
 func moveAlloc(_ *world, c *api.Client, j *job, _ int) error {
 	return call(func(ctx context.Context) error {
-		allocs, _, err := c.JobAllocations(ctx, j.name, false, nil)
+		running, _, err := jobs.AllocationsOf(ctx, c, j.name, false, nil)
 		if err != nil {
 			return err
 		}
-		for _, a := range allocs {
+		for _, a := range running {
 			if a.ClientStatus == structs.AllocRunning && a.DesiredStatus == structs.AllocDesiredRun {
-				_, err := c.AllocStop(ctx, a.ID, api.AllocStopOptions{})
+				_, err := allocs.Stop(ctx, c, a.ID, allocs.StopOptions{})
 				return err
 			}
 		}
@@ -81,18 +85,18 @@ func moveAlloc(_ *world, c *api.Client, j *job, _ int) error {
 	})
 }
 
-func (w *world) drain(c *api.Client, m *member, how api.NodeDrain) error {
+func (w *world) drain(c *api.Client, m *member, how nodes.DrainOrder) error {
 	n, err := w.node(c, m)
 	if err != nil {
 		return err
 	}
-	return call(func(ctx context.Context) error { return c.NodeDrain(ctx, n.ID, how) })
+	return call(func(ctx context.Context) error { return nodes.Drain(ctx, c, n.ID, how) })
 }
 
 // node returns the node of a member as a server knows it.
 func (w *world) node(c *api.Client, m *member) (found *structs.NodeListStub, err error) {
 	err = call(func(ctx context.Context) error {
-		nodes, _, err := c.Nodes(ctx, nil)
+		nodes, _, err := nodes.List(ctx, c, nil)
 		for _, n := range nodes {
 			if n.Name == m.name {
 				found = n
@@ -160,7 +164,7 @@ func outcome(err error) string {
 func (w *world) leader() *member {
 	for _, s := range w.servers {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		addr, err := s.client.StatusLeader(ctx)
+		addr, err := operator.Leader(ctx, s.client)
 		cancel()
 		for _, leader := range w.servers {
 			if err == nil && strings.HasPrefix(addr, leader.addr+":") {
@@ -209,7 +213,7 @@ func (w *world) pinNodes() error {
 			return err
 		}
 		err = leader.atSocket(func(ctx context.Context, c *api.Client) error {
-			return c.NodeFencePin(ctx, n.ID, api.NodeFencePin{Pins: map[string]string{"plug": m.name}, By: "chaos"})
+			return nodes.PinFence(ctx, c, n.ID, nodes.FencePin{Pins: map[string]string{"plug": m.name}, By: "chaos"})
 		})
 		if err != nil {
 			return err
@@ -225,7 +229,7 @@ func (w *world) confirmLost(ctx context.Context, m *member, f *fault) {
 			return nil
 		}
 		return w.atSocket(m, func(ctx context.Context, c *api.Client, id string) error {
-			return c.NodeConfirmLost(ctx, id, api.NodeFence{By: "chaos", Why: "its power is cut"})
+			return nodes.ConfirmLost(ctx, c, id, nodes.FenceOrder{By: "chaos", Why: "its power is cut"})
 		})
 	})
 	w.note("#%d the word of an operator about %s: %s", f.number, m.name, outcome(errors.Join(err, ctx.Err())))

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"berth/api/jobs"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (w *world) rightClocks() error {
 // deleted.
 func (w *world) newestLaunch() (newest uint64, err error) {
 	err = call(func(ctx context.Context) error {
-		jobs, _, err := w.servers[0].client.Jobs(ctx, nil)
+		jobs, _, err := jobs.List(ctx, w.servers[0].client, nil)
 		for _, j := range jobs {
 			if j.ParentID == periodicJob {
 				newest = max(newest, j.CreateIndex)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -51,6 +51,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: leader.Current(),
 		Logger: hclog.NewNullLogger(),
 	})

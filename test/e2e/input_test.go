@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/api"
+	"berth/api/areas"
 	"berth/structs"
 )
 
@@ -160,7 +160,7 @@ func TestHTTP_RejectsGarbageOnEveryRoute(t *testing.T) {
 	a.start()
 	client := &http.Client{Timeout: time.Minute}
 	base := "http://127.0.0.1:" + strconv.Itoa(a.http)
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		path := strings.ReplaceAll(r.Path, "{id}", "%2e%2e%2fx%00%ff")
 		for _, method := range append(strings.Fields(r.Methods), "PATCH") {
 			for i, body := range invalidBodies(t) {

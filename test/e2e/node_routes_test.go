@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/api"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 )
 
 // nodeRoutes has a request to each route of a node's agent, without the websocket of commands. ALLOC is a
@@ -98,7 +97,7 @@ func TestNodeRoutes_AnswerAlikeAtEveryAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := strings.NewReplacer("ALLOC", alloc, "NODE", self.Stats["client"]["node_id"])
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		if !strings.HasPrefix(r.Path, "/v1/client/") {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -53,6 +53,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		Control:  fakeControl,
 	}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Routes: areas.Routes(),
 		Caller: caller,
 		Agent:  agent,
 		Logger: hclog.NewNullLogger(),

@@ -16,7 +16,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	_ "berth/api/nouns" // the routes
 	"berth/test/pagefixture/rows"
 	"berth/test/shelf"
 	"berth/ui"

@@ -14,9 +14,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/api"
 	"berth/api/apitest"
-	_ "berth/api/nouns" // the routes
+	"berth/api/areas"
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
@@ -97,7 +96,7 @@ func routes(t *testing.T) string {
 		"[procedure](rpc.md) is\nserved by the agent itself, and so are those of files, logs and commands in tasks: their " +
 		"procedure finds the\nnode. With access control on, the caller needs the right.\n\n" +
 		"| methods | path | procedure | right |\n|---|---|---|---|\n")
-	for _, r := range api.Routes() {
+	for _, r := range areas.Routes() {
 		procedure := procedures[strings.Fields(r.Methods)[0]+" "+r.Path]
 		right := cmp.Or(string(r.Needs), rights[procedure])
 		if procedure != "" {

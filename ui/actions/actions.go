@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/allocs"
+	"berth/api/jobs"
+	"berth/api/nodes"
 	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
@@ -93,7 +96,7 @@ func describeLoss(ctx context.Context, c *api.Client, t Target) (*Shown, error) 
 	if err != nil {
 		return nil, err
 	}
-	n, _, err := c.Node(ctx, t.ID, nil)
+	n, _, err := nodes.Get(ctx, c, t.ID, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +106,7 @@ func describeLoss(ctx context.Context, c *api.Client, t Target) (*Shown, error) 
 
 // describeClaims tells which claims of a lost node are released. Only one that is down is lost.
 func describeClaims(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
-	s, _, err := c.NodeFenceStatus(ctx, t.ID, nil)
+	s, _, err := nodes.FenceStatus(ctx, c, t.ID, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func describeDetach(ctx context.Context, c *api.Client, t Target) (*Shown, error
 
 // Fenceable reports whether the servers have a device that fences a node.
 func Fenceable(ctx context.Context, c *api.Client, nodeID string) (bool, error) {
-	s, _, err := c.NodeFenceStatus(ctx, nodeID, nil)
+	s, _, err := nodes.FenceStatus(ctx, c, nodeID, nil)
 	if err != nil {
 		return false, err
 	}
@@ -170,7 +173,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "drain"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node drain", "-enable", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeDrain(ctx, t.ID, api.NodeDrain{DrainSpec: &structs.DrainSpec{Deadline: drainDeadline}})
+			return nodes.Drain(ctx, c, t.ID, nodes.DrainOrder{DrainSpec: &structs.DrainSpec{Deadline: drainDeadline}})
 		},
 	},
 	{
@@ -178,7 +181,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "drain"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node drain", "-disable", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeDrain(ctx, t.ID, api.NodeDrain{MarkEligible: true})
+			return nodes.Drain(ctx, c, t.ID, nodes.DrainOrder{MarkEligible: true})
 		},
 	},
 	{
@@ -186,7 +189,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "eligibility"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node eligibility", "-disable", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeEligibility(ctx, t.ID, false)
+			return nodes.SetEligibility(ctx, c, t.ID, false)
 		},
 	},
 	{
@@ -194,7 +197,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "eligibility"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node eligibility", "-enable", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeEligibility(ctx, t.ID, true)
+			return nodes.SetEligibility(ctx, c, t.ID, true)
 		},
 	},
 	{
@@ -202,7 +205,7 @@ var All = []Action{
 		Command: command.Find(job.Commands, "stop"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "job stop", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.On(t.Created).JobDeregister(ctx, t.ID, api.JobDeregisterOptions{})
+			_, err := jobs.Deregister(ctx, c.On(t.Created), t.ID, jobs.DeregisterOptions{})
 			return err
 		},
 	},
@@ -211,7 +214,7 @@ var All = []Action{
 		Command: command.Find(alloc.Commands, "restart"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "alloc restart", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.AllocRestart(ctx, t.ID, api.AllocRestartRequest{})
+			return allocs.Restart(ctx, c, t.ID, api.AllocRestartRequest{})
 		},
 	},
 	{
@@ -219,7 +222,7 @@ var All = []Action{
 		Command: command.Find(alloc.Commands, "stop"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "alloc stop", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.AllocStop(ctx, t.ID, api.AllocStopOptions{})
+			_, err := allocs.Stop(ctx, c, t.ID, allocs.StopOptions{})
 			return err
 		},
 	},
@@ -228,7 +231,7 @@ var All = []Action{
 		Command: command.Find(volume.Commands, "detach"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume detach", t.ID, t.NodeID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{NodeID: t.NodeID})
+			_, err := volumes.Detach(ctx, c, t.ID, volumes.DetachOptions{NodeID: t.NodeID})
 			return err
 		},
 	},
@@ -237,7 +240,7 @@ var All = []Action{
 		Command: command.Find(volume.Commands, "delete"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume delete", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.On(t.Created).VolumeDelete(ctx, t.ID, api.VolumeDeletion{})
+			return volumes.Delete(ctx, c.On(t.Created), t.ID, volumes.Deletion{})
 		},
 	},
 	{
@@ -253,7 +256,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "confirm-lost"), Reasons: offReasons, Notes: describeLoss,
 		Line: func(t Target) string { return views.ConfirmLine(t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeConfirmLost(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By, Why: t.Reason})
+			return nodes.ConfirmLost(ctx, c, t.ID, nodes.FenceOrder{Epoch: t.Epoch, By: t.By, Why: t.Reason})
 		},
 	},
 	{
@@ -261,7 +264,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "fence"), Notes: describeFence,
 		Line: func(t Target) string { return structs.CommandLine("", "node fence", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.NodeFence(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By})
+			return nodes.Fence(ctx, c, t.ID, nodes.FenceOrder{Epoch: t.Epoch, By: t.By})
 		},
 	},
 	{
@@ -269,7 +272,7 @@ var All = []Action{
 		Command: command.Find(node.Commands, "purge"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node purge", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.On(t.Created).NodePurge(ctx, t.ID)
+			return nodes.Purge(ctx, c.On(t.Created), t.ID)
 		},
 	},
 	{
@@ -277,7 +280,7 @@ var All = []Action{
 		Command: command.Find(job.Commands, "eval"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "job eval", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.JobEvaluate(ctx, t.ID, false)
+			_, err := jobs.Evaluate(ctx, c, t.ID, false)
 			return err
 		},
 	},
@@ -288,7 +291,7 @@ var All = []Action{
 			return structs.CommandLine(t.Namespace, "job eval -force-reschedule", t.ID)
 		},
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.JobEvaluate(ctx, t.ID, true)
+			_, err := jobs.Evaluate(ctx, c, t.ID, true)
 			return err
 		},
 	},
@@ -297,7 +300,7 @@ var All = []Action{
 		Command: command.Find(volume.Commands, "retry"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume retry", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.VolumeRetry(ctx, t.ID)
+			_, err := volumes.Retry(ctx, c, t.ID)
 			return err
 		},
 	},
@@ -308,7 +311,7 @@ var All = []Action{
 			return structs.CommandLine(t.Namespace, `volume detach -force -reason "..."`, t.ID, t.NodeID)
 		},
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.On(t.Created).VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{
+			_, err := volumes.Detach(ctx, c.On(t.Created), t.ID, volumes.DetachOptions{
 				NodeID: t.NodeID,
 				Force:  true,
 				Reason: t.Reason,

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/areas"
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/internal/level"
@@ -46,7 +47,12 @@ func (c Cluster) NewAPI() (h http.Handler, end func(), err error) {
 		Autopilot: alone{},
 	}).List()...)
 	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
-	return api.NewHandler(api.Config{Caller: s, Agent: agent, Logger: logger}), s.Close, nil
+	return api.NewHandler(api.Config{
+		Routes: areas.Routes(),
+		Caller: s,
+		Agent:  agent,
+		Logger: logger,
+	}), s.Close, nil
 }
 
 // alone is the health of a cluster that has one server, which is healthy.
