@@ -82,11 +82,13 @@ func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation]
 	})
 }
 
-// NodeHealth is the health of all parts of a node.
+// NodeHealth has the rows with the health of the parts of a node.
 type NodeHealth = nodeHealth
 
-// AddInstance adds a plugin to the health of a node.
-func AddInstance(h NodeHealth, i *structs.CSIPluginInstance) { h.addInstance(i) }
+// HealthOf returns the health of a node with plugin instances.
+func HealthOf(n *structs.Node, instances ...*structs.CSIPluginInstance) NodeHealth {
+	return nodeHealth{n, instances}
+}
 
 // The bounds and texts that tests compare.
 const (
@@ -107,7 +109,6 @@ var (
 	ComputedClass   = computedClass
 	DeleteDone      = deleteDone
 	EventsBetween   = eventsBetween
-	HealthOf        = healthOf
 	LastFence       = lastFence
 	PutAlloc        = putAlloc
 	PutEval         = putEval

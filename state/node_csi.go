@@ -17,7 +17,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		return err
 	}
 
-	was := healthOf(tx, old)
+	was := nodeHealth{old, instancesOf(tx, old, p)}
 	n := old
 	halves := reportedHalves(tx, old, p)
 	if !slices.Equal(halves, old.CSIInstances()) {
@@ -31,7 +31,8 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		return err
 	}
 
-	recordChanges(tx, n.ID, was, p.Now)
+	now := nodeHealth{old, instancesOf(tx, n, p)}
+	recordChanges(tx, n.ID, was, now, p.Now)
 	return nil
 }
 

@@ -23,12 +23,12 @@ func messages(old, now state.NodeHealth) []string {
 
 func TestNodeEvents_OnChangesOnly(t *testing.T) {
 	driver := func(healthy bool, description string) state.NodeHealth {
-		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+		return state.HealthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
 			"exec": {Detected: true, Healthy: healthy, HealthDescription: description},
 		}})
 	}
 	devices := func(healthy bool) state.NodeHealth {
-		return state.HealthOf(state.New().Read(), &structs.Node{NodeResources: &structs.NodeResources{
+		return state.HealthOf(&structs.Node{NodeResources: &structs.NodeResources{
 			Devices: []*structs.NodeDeviceResource{{
 				Vendor:    "acme",
 				Type:      "gpu",
@@ -38,23 +38,21 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		}})
 	}
 	plugin := func(alloc string, healthy bool, description string) state.NodeHealth {
-		h := state.NodeHealth{}
-		state.AddInstance(h, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
+		return state.HealthOf(nil, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
 			PluginID:          "ebs",
 			AllocID:           alloc,
 			Healthy:           healthy,
 			HealthDescription: description,
 		}, DownWithNode: description == schema.NodeIsDown})
-		return h
 	}
 	undetected := func(name, description string) state.NodeHealth {
-		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+		return state.HealthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
 			name: {HealthDescription: description},
 		}})
 	}
 	version := func(v string) state.NodeHealth {
 		attributes := map[string]string{"driver.docker.version": v}
-		return state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+		return state.HealthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
 			"docker": {Detected: true, Healthy: true, Attributes: attributes},
 		}})
 	}
@@ -139,13 +137,13 @@ func TestNodeEvents_AreBounded(t *testing.T) {
 	for i := range state.KeptEvents + 5 {
 		drivers[fmt.Sprintf("d%02d", i)] = &structs.DriverInfo{Detected: true, Healthy: true}
 	}
-	got := messages(state.NodeHealth{}, state.HealthOf(state.New().Read(), &structs.Node{Drivers: drivers}))
+	got := messages(state.NodeHealth{}, state.HealthOf(&structs.Node{Drivers: drivers}))
 	if len(got) != state.KeptEvents || got[0] != "Driver: driver d00 is healthy" ||
 		got[state.KeptEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
 		t.Errorf("got %q", got)
 	}
 	long := strings.Repeat("x", 2*structs.MaxText)
-	broken := state.HealthOf(state.New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+	broken := state.HealthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
 		long: {Detected: true, HealthDescription: long},
 	}})
 	e := state.EventsBetween(state.NodeHealth{}, broken, time.Unix(1, 0))[0]

@@ -26,18 +26,13 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
 
-	// It is read before the report is stored, and recordChanges compares. It stays nil for a new node.
-	var was nodeHealth
-	if old != nil {
-		was = healthOf(tx, old)
-	}
-
-	n := registeredNode(tx, old, p)
 	report := &structs.NodeUpdateCSIRequest{
 		Upserts:      p.CSI,
 		Full:         true,
 		WriteOptions: p.WriteOptions,
 	}
+	was := nodeHealth{old, instancesOf(tx, old, report)}
+	n := registeredNode(tx, old, p)
 
 	// The row names the instances (csi.InstancesByNode), so it is stored before they are.
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
@@ -53,7 +48,10 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		return err
 	}
 
-	recordChanges(tx, n.ID, was, p.Now)
+	if old != nil {
+		now := nodeHealth{Node(tx, n.ID), instancesOf(tx, n, report)}
+		recordChanges(tx, n.ID, was, now, p.Now)
+	}
 	if !changed || n.Status != structs.NodeReady {
 		return nil
 	}
