@@ -37,13 +37,13 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 }
 
 // reportedHalves returns the keys of the instances that a node has after the report, by plugin and kind. old
-// is the node before a report of changes. A report of all instances ignores it.
+// is the node before the report, nil for a new one.
 func reportedHalves(
 	tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest,
 ) []structs.CSIInstanceKey {
-	var keys []structs.CSIInstanceKey
+	keys := make([]structs.CSIInstanceKey, 0, len(p.Upserts))
 	if !p.Full {
-		keys = slices.Clone(old.CSIInstances())
+		keys = append(keys, old.CSIInstances()...)
 	}
 
 	for _, i := range p.Upserts {
@@ -62,10 +62,14 @@ func reportedHalves(
 		return slices.Contains(p.Removes, k)
 	})
 
-	if len(keys) == 0 {
+	switch {
+	case len(keys) == 0:
 		return nil
+	case old != nil && slices.Equal(keys, old.CSIInstances()):
+		return old.CSIInstances()
 	}
 
 	// Nodes with the same plugins share one list.
-	return *mvcc.InternValue(&keys)
+	shared := keys
+	return *mvcc.InternValue(&shared)
 }

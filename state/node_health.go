@@ -88,18 +88,22 @@ func reportsPlugin(p *structs.NodeUpdateCSIRequest, plugin string) bool {
 		slices.ContainsFunc(p.Removes, func(k structs.CSIInstanceKey) bool { return k.PluginID == plugin })
 }
 
-// partChange is a part whose health before and after a report differs.
+// partChange is a part whose health a report has changed, with the message that says so.
 type partChange struct {
 	part
-	old, now partHealth
+	message string
 }
 
-// changesBetween returns the parts whose health or process differs, in the order of events.
+// changesBetween returns the changes that a node's history needs, in the order of events.
 func changesBetween(old, now nodeHealth) []partChange {
 	var all []partChange
 	compare := func(p part, before, after partHealth) {
-		if before != after {
-			all = append(all, partChange{p, before, after})
+		if before == after {
+			return
+		}
+		message := healthChange(p, before, after)
+		if message != "" {
+			all = append(all, partChange{p, message})
 		}
 	}
 
@@ -196,15 +200,10 @@ func partsOf(n *structs.Node) map[part]partHealth {
 func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 	var events []*structs.NodeEvent
 	for _, c := range changesBetween(old, now) {
-		message := healthChange(c)
-		if message == "" {
-			continue
-		}
-
 		key, value := c.detail()
 		events = append(events, &structs.NodeEvent{
 			Subsystem: c.subsystem,
-			Message:   structs.Cut(message, structs.MaxText),
+			Message:   structs.Cut(c.message, structs.MaxText),
 			Details:   map[string]string{key: structs.Cut(value, structs.MaxText)},
 			Timestamp: at,
 		})
@@ -221,23 +220,22 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 }
 
 // healthChange describes the change of one part, "" if there is none that its history needs.
-func healthChange(c partChange) string {
-	old, now := c.old, c.now
+func healthChange(p part, old, now partHealth) string {
 	switch {
 	case !now.there && old.healthy:
-		return withReason(c.text()+" is gone", now.description)
+		return withReason(p.text()+" is gone", now.description)
 	case !now.there:
 		return ""
 	case now.healthy && !old.healthy:
-		return c.text() + " is healthy"
+		return p.text() + " is healthy"
 	case !now.healthy && (old.healthy || !old.there):
-		return withReason(c.text()+" is unhealthy", now.description)
+		return withReason(p.text()+" is unhealthy", now.description)
 	case old.process == "" || now.process == "" || old.process == now.process:
 		return ""
-	case c.subsystem == subsystemDriver:
-		return fmt.Sprintf("%s is replaced: it is version %s instead of %s", c.text(), now.process, old.process)
+	case p.subsystem == subsystemDriver:
+		return fmt.Sprintf("%s is replaced: it is version %s instead of %s", p.text(), now.process, old.process)
 	}
-	return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", c.text(),
+	return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text(),
 		structs.ShortID(now.process), structs.ShortID(old.process))
 }
 

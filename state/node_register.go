@@ -32,14 +32,16 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		WriteOptions: p.WriteOptions,
 	}
 	was := nodeHealth{old, instancesOf(tx, old, report)}
+	now := was
 	n := registeredNode(tx, old, p)
 
 	// The row names the instances (csi.InstancesByNode), so it is stored before they are.
-	n.SetCSIInstances(reportedHalves(tx, nil, report))
+	n.SetCSIInstances(reportedHalves(tx, old, report))
 	changed := old == nil || !structs.NodeEqual(old, n, 0)
 	if changed {
 		sharing.NodeReport(n)
 		schema.Nodes.Put(tx, n)
+		now.node = n
 	}
 	trust.BindPool(tx, n)
 
@@ -49,7 +51,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 
 	if old != nil {
-		now := nodeHealth{Node(tx, n.ID), instancesOf(tx, n, report)}
+		now.instances = instancesOf(tx, n, report)
 		recordChanges(tx, n.ID, was, now, p.Now)
 	}
 	if !changed || n.Status != structs.NodeReady {

@@ -22,10 +22,10 @@ const (
 // empty one, as it does in the encoding.
 func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 	x := *a
-	y := *b
 	if ignore&IgnoreServersPart != 0 {
+		b = new(*b)
+		b.dropServersPart()
 		x.dropServersPart()
-		y.dropServersPart()
 	}
 
 	same := func(d, e *DriverInfo) bool {
@@ -35,21 +35,18 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 		same = SameDriver
 	}
 
-	if !SameTexts(x.Attributes, y.Attributes) ||
-		!SameTexts(x.Meta, y.Meta) ||
-		(x.Drivers == nil) != (y.Drivers == nil) ||
-		!maps.EqualFunc(x.Drivers, y.Drivers, same) {
+	if !SameTexts(x.Attributes, b.Attributes) ||
+		!SameTexts(x.Meta, b.Meta) ||
+		(x.Drivers == nil) != (b.Drivers == nil) ||
+		!maps.EqualFunc(x.Drivers, b.Drivers, same) {
 		return false
 	}
 
-	// Everything else, including future fields. Maps are left out, since reflection over them is slow.
-	x.Attributes = nil
-	y.Attributes = nil
-	x.Meta = nil
-	y.Meta = nil
-	x.Drivers = nil
-	y.Drivers = nil
-	return reflect.DeepEqual(&x, &y)
+	// Everything else, including future fields. Reflection is slow over maps, but not over the same one.
+	x.Attributes = b.Attributes
+	x.Meta = b.Meta
+	x.Drivers = b.Drivers
+	return reflect.DeepEqual(&x, b)
 }
 
 func (n *Node) dropServersPart() {

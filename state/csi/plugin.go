@@ -36,7 +36,14 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 	}
 
 	// A full report removes nothing by name: what old has and n has not is gone.
-	for _, k := range slices.Concat(old.CSIInstances(), p.Removes) {
+	removeInstances(tx, n, old.CSIInstances(), p.Now)
+	removeInstances(tx, n, p.Removes, p.Now)
+	return nil
+}
+
+// removeInstances deletes the instances of n that its row does not name.
+func removeInstances(tx *mvcc.WriteTx, n *structs.Node, keys []structs.CSIInstanceKey, now int64) {
+	for _, k := range keys {
 		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, structs.CSIInstanceKey.Compare)
 		if has {
 			continue
@@ -44,11 +51,9 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 
 		i := Instance(tx, k.PluginID, k.Kind, n.ID)
 		if i != nil {
-			RemoveInstance(tx, i, p.Now)
+			RemoveInstance(tx, i, now)
 		}
 	}
-
-	return nil
 }
 
 // putInstance stores a report if it has changes, and unblocks the evaluations that wait for them.
