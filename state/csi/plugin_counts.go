@@ -63,3 +63,25 @@ func AllocsByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.Allocation]
 func VolumesByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.CSIVolume] {
 	return schema.VolumesByPlugin.Scan(tx, plugin)
 }
+
+// RecountHalf replaces the counts was of one instance or run of a half by the counts is.
+func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is Tally) {
+	if was == is {
+		return
+	}
+
+	kept := TallyOf(tx, half.PluginID, half.Kind)
+	c := &structs.CSIPluginCountRow{
+		PluginID: half.PluginID,
+		Kind:     half.Kind,
+		Tally:    kept.Minus(was).Plus(is),
+	}
+
+	// A half without instances and runs needs no row, and so a plugin that is gone leaves none.
+	if c.Tally == (Tally{}) {
+		schema.PluginCounts.Delete(tx, c)
+		return
+	}
+
+	schema.PluginCounts.Put(tx, c)
+}
