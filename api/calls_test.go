@@ -236,6 +236,7 @@ var calls = map[string]any{
 	"volumes.GetSchedule":                 volumes.GetSchedule,
 	"volumes.GetSnapshot":                 volumes.GetSnapshot,
 	"volumes.GetSnapshotGroup":            volumes.GetSnapshotGroup,
+	"volumes.Label":                       volumes.Label,
 	"volumes.List":                        volumes.List,
 	"volumes.ListClaims":                  volumes.ListClaims,
 	"volumes.ListClasses":                 volumes.ListClasses,

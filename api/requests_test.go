@@ -320,6 +320,16 @@ func routeCalls() map[string]routeCall {
 			rpc:     "CSIVolume.Deregister",
 			request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true},
 		},
+		"PUT /v1/volume/csi/{id}/labels": {
+			path: "/v1/volume/csi/a/b/labels",
+			body: `{"Set":{"tier":"gold"},"Unset":["owner"]}`,
+			rpc:  "CSIVolume.Label",
+			request: &structs.CSIVolumeLabelRequest{
+				ID:    "a/b",
+				Set:   map[string]string{"tier": "gold"},
+				Unset: []string{"owner"},
+			},
+		},
 		"PUT /v1/volume/csi/{id}/create": {
 			path: "/v1/volume/csi/a/b/create",
 			body: volBody,

@@ -180,8 +180,8 @@ var named = map[string]string{
 // keeping are the last words of the commands that destroy nothing, or what they replace as a whole is checked
 // by an index of its own. A command with another last word destroys.
 var keeping = strings.Fields(`
-	accept apply bootstrap consul create debug dispatch drain eligibility eval force init install join lease
-	login mode one-time pause promote put redact register renew replace request restart resume retry revert
+	accept apply bootstrap consul create debug dispatch drain eligibility eval force init install join label
+	lease login mode one-time pause promote put redact register renew replace request restart resume retry revert
 	rotate run save scale set-config signal start transfer-leadership unblock undelete unrevoke update use vault`)
 
 // actsOf returns the paths of the commands of a tree that change something, without the short forms.

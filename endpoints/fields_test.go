@@ -205,6 +205,7 @@ func filledVolume() *structs.CSIVolume {
 	v.Trim = new(24 * time.Hour)
 	v.Topologies = topologies()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
+	v.Labels = map[string]string{"k": "v"}
 	v.Parameters = map[string]string{"k": "v"}
 	v.MutableParameters = map[string]string{"k": "v"}
 	v.AppliedParameters = map[string]string{"other": "v"}

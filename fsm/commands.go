@@ -65,6 +65,7 @@ var (
 	PluginDelete      = command(37, "PluginDelete", csi.PluginDelete)
 	NodeExpanded      = command(38, "NodeExpanded", csi.NodeExpanded)
 	VolumeRetry       = command(39, "VolumeRetry", csi.VolumeRetry)
+	VolumeLabel       = command(204, "VolumeLabel", csi.VolumeLabel)
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
 	CallNote          = command(51, "CallNote", csi.CallNote)

@@ -34,6 +34,7 @@ type volumeFile struct {
 	MountOptions *mountOptions     `hcl:"mount_options,block"`
 	Secrets      map[string]string `hcl:"secrets"`
 	SecretsFrom  string            `hcl:"secrets_from"`
+	Labels       map[string]string `hcl:"labels"`
 	Parameters   map[string]string `hcl:"parameters"`
 	Mutable      map[string]string `hcl:"mutable_parameters"`
 	Context      map[string]string `hcl:"context"`
@@ -77,6 +78,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 			Name:                 f.Name,
 			PluginID:             f.PluginID,
 			Class:                f.Class,
+			Labels:               f.Labels,
 			ExternalID:           f.ExternalID,
 			ExternalName:         f.ExternalName,
 			SnapshotID:           f.SnapshotID,

@@ -2291,7 +2291,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(52)
+	n := uint32(53)
 	if !(v.CSIVolumeOrigin.AllocID != "") {
 		n--
 	}
@@ -2344,6 +2344,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolumeOrigin.JobID != "") {
+		n--
+	}
+	if !(len(v.CSIVolumeSpec.Labels) != 0) {
 		n--
 	}
 	if !(v.CSIVolumeStatus.LastError != nil) {
@@ -2484,6 +2487,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CSIVolumeOrigin.JobID != "" {
 		b = append(b, "\xa5JobID"...)
 		b = msgp.AppendString(b, v.CSIVolumeOrigin.JobID)
+	}
+	if len(v.CSIVolumeSpec.Labels) != 0 {
+		b = append(b, "\xa6Labels"...)
+		b = wire.AppendStringMap(b, v.CSIVolumeSpec.Labels)
 	}
 	if v.CSIVolumeStatus.LastError != nil {
 		b = append(b, "\xa9LastError"...)
@@ -2802,7 +2809,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(73)
+	n := uint32(74)
 	if !(v.CSIVolume.CSIVolumeOrigin.AllocID != "") {
 		n--
 	}
@@ -2861,6 +2868,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.CSIVolumeOrigin.JobID != "") {
+		n--
+	}
+	if !(len(v.CSIVolume.CSIVolumeSpec.Labels) != 0) {
 		n--
 	}
 	if !(v.CSIVolume.CSIVolumeStatus.LastError != nil) {
@@ -3043,6 +3053,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CSIVolume.CSIVolumeOrigin.JobID != "" {
 		b = append(b, "\xa5JobID"...)
 		b = msgp.AppendString(b, v.CSIVolume.CSIVolumeOrigin.JobID)
+	}
+	if len(v.CSIVolume.CSIVolumeSpec.Labels) != 0 {
+		b = append(b, "\xa6Labels"...)
+		b = wire.AppendStringMap(b, v.CSIVolume.CSIVolumeSpec.Labels)
 	}
 	if v.CSIVolume.CSIVolumeStatus.LastError != nil {
 		b = append(b, "\xa9LastError"...)
@@ -3594,7 +3608,7 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(26)
+	n := uint32(27)
 	if !(v.Class != "") {
 		n--
 	}
@@ -3602,6 +3616,9 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Drift != "") {
+		n--
+	}
+	if !(len(v.Labels) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3639,6 +3656,10 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ExternalID)
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if len(v.Labels) != 0 {
+		b = append(b, "\xa6Labels"...)
+		b = wire.AppendStringMap(b, v.Labels)
+	}
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
@@ -3707,6 +3728,8 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "Class":
 		b, err = wire.ReadString(b, &v.Class)
+	case "Labels":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Labels))
 	case "DeleteAt":
 		b, err = wire.ReadInt(b, &v.DeleteAt)
 	case "Drift":
@@ -3914,7 +3937,7 @@ func (v *CSIVolumeSpec) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(24)
+	n := uint32(25)
 	if !(v.Class != "") {
 		n--
 	}
@@ -3925,6 +3948,9 @@ func (v *CSIVolumeSpec) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Grow != nil) {
+		n--
+	}
+	if !(len(v.Labels) != 0) {
 		n--
 	}
 	if !(len(v.MutableParameters) != 0) {
@@ -3974,6 +4000,10 @@ func (v *CSIVolumeSpec) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.Grow); err != nil {
 			return b, err
 		}
+	}
+	if len(v.Labels) != 0 {
+		b = append(b, "\xa6Labels"...)
+		b = wire.AppendStringMap(b, v.Labels)
 	}
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
@@ -4057,6 +4087,8 @@ func (v *CSIVolumeSpec) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "Class":
 		b, err = wire.ReadString(b, &v.Class)
+	case "Labels":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Labels))
 	case "RequestedTopologies":
 		b, err = wire.ReadOther(b, &v.RequestedTopologies)
 	case "MountOptions":

@@ -193,7 +193,9 @@ type CSIVolumeSpec struct {
 	ExternalID string // the plugin's volume_id, "" until created
 	PluginID   string
 	// Class is the volume class of which it has its values, "" for none: see structs/storage.
-	Class               string `json:",omitempty" codec:",omitempty"`
+	Class string `json:",omitempty" codec:",omitempty"`
+	// Labels are for people and filters: see CheckLabels. Neither plugins nor the scheduler read them.
+	Labels              map[string]string `json:",omitempty" codec:",omitempty"`
 	RequestedTopologies *CSITopologyRequest
 	MountOptions        *CSIMountOptions
 	Secrets             Secrets `codec:"Secrets"`
@@ -393,9 +395,10 @@ type CSIVolumeListStub struct {
 	Waiting             int // claims in the queue
 	Schedulable         bool
 	PluginID            string
-	Class               string `json:",omitempty" codec:",omitempty"`
-	DeleteAt            int64  `json:",omitempty" codec:",omitempty"` // as in CSIVolume
-	Drift               string `json:",omitempty" codec:",omitempty"` // the kinds of its differences
+	Class               string            `json:",omitempty" codec:",omitempty"`
+	Labels              map[string]string `json:",omitempty" codec:",omitempty"`
+	DeleteAt            int64             `json:",omitempty" codec:",omitempty"` // as in CSIVolume
+	Drift               string            `json:",omitempty" codec:",omitempty"` // the kinds of its differences
 	Provider            string
 	ControllerRequired  bool
 	ControllersHealthy  int

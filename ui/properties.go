@@ -30,6 +30,7 @@ func volumeProperties(v *structs.CSIVolumeDetail) []pages.Property {
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
 		"Class", v.Class,
+		"Labels", structs.LabelsText(v.Labels),
 		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"Capacity", command.FormatSize(v.Capacity),
 		"Grows to", watch.GrowthText(v),

@@ -393,6 +393,30 @@ func Detach(
 }
 
 // The dialect does not have this route.
+var volumeLabel = api.NewEndpoint(&table, api.Put, "/v1/volume/csi/{id}/labels",
+	api.ServeMethod(structs.CSIVolumeLabel, bindLabels, api.Whole))
+
+// labelsBody is the body of a change of labels.
+type labelsBody struct {
+	Set   map[string]string
+	Unset []string
+}
+
+func bindLabels(c *api.Call, req *structs.CSIVolumeLabelRequest) error {
+	var b labelsBody
+	err := c.DecodeBody(&b)
+	req.ID = c.ID()
+	req.Set = b.Set
+	req.Unset = b.Unset
+	return err
+}
+
+// Label sets and removes labels of a volume. The others stay.
+func Label(ctx context.Context, c *api.Client, id string, set map[string]string, unset []string) error {
+	return volumeLabel.Exec(ctx, c, api.Request{ID: id, Body: labelsBody{Set: set, Unset: unset}})
+}
+
+// The dialect does not have this route.
 var volumeRetry = api.NewEndpoint(&table, api.Put, "/v1/volume/csi/{id}/retry",
 	api.ServeMethod(structs.CSIVolumeRetry,
 		api.WithID(func(req *structs.CSIVolumeRetryRequest, id string) { req.ID = id }),

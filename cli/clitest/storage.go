@@ -237,6 +237,13 @@ func (w *Cluster) answerVolumeWrites() {
 			detail := "Node " + command.ShortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
+	apitest.On(c, structs.CSIVolumeLabel,
+		func(_ context.Context, r *structs.CSIVolumeLabelRequest) (*structs.Empty, error) {
+			if r.ID != "data" {
+				return nil, NotFound("volume", r.ID)
+			}
+			return &structs.Empty{}, nil
+		})
 	apitest.On(c, structs.CSIVolumeRetry,
 		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.CSIVolumeRetryResponse, error) {
 			if r.ID != "data" {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"strings"
 
 	"berth/api/operator"
 	"berth/cli/command"
@@ -33,12 +32,7 @@ are tried.`,
 			Acts: true,
 			Flags: []command.Flag{
 				metaNodeFlag,
-				{
-					Name:  "unset",
-					Kind:  command.Strings,
-					Value: "keys",
-					Usage: "Remove these keys, comma-separated; may be repeated",
-				},
+				command.UnsetFlag,
 			},
 			Run: applyMeta,
 			Examples: "berth node meta apply -node-id n1 role=db ready=1\n" +
@@ -66,25 +60,16 @@ func metaNode(ctx context.Context, c *command.Call) (string, error) {
 }
 
 func applyMeta(ctx context.Context, c *command.Call) error {
+	set, unset, err := c.KeyChanges(c.Args)
+	if err != nil {
+		return err
+	}
 	changes := map[string]*string{}
-	for _, pair := range c.Args {
-		key, value, found := strings.Cut(pair, "=")
-		if !found || key == "" {
-			return command.BadUsage("%q is no key=value", pair)
-		}
+	for key, value := range set {
 		changes[key] = &value
 	}
-	for _, keys := range c.Strings("unset") {
-		for key := range strings.SplitSeq(keys, ",") {
-			_, set := changes[key]
-			if key == "" || set {
-				return command.BadUsage("-unset has the key %q, which is empty or is set as well", key)
-			}
-			changes[key] = nil
-		}
-	}
-	if len(changes) == 0 {
-		return command.BadUsage("nothing to change; expected key=value, or -unset key")
+	for _, key := range unset {
+		changes[key] = nil
 	}
 
 	id, err := metaNode(ctx, c)

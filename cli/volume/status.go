@@ -180,6 +180,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
+		"Labels", structs.LabelsText(v.Labels),
 		"Made for", capabilityText(v.RequestedCapabilities),
 		"Mutable parameters", mutableText(&v.CSIVolume),
 		"Mount options", mountOptions(v.MountOptions),

@@ -148,6 +148,7 @@ All other volumes are deleted at once.`,
 			"berth volume delete -type host cache",
 	},
 	undeleteCommand,
+	labelCommand,
 	{
 		Name:     "retry",
 		Args:     "<volume>",

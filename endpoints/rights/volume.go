@@ -24,6 +24,8 @@ var (
 	})
 	VolumeDelete = Volume(acl.VolumeWrite,
 		func(r *structs.CSIVolumeDeleteRequest) []string { return []string{r.ID} })
+	VolumeLabel = Volume(acl.VolumeWrite,
+		func(r *structs.CSIVolumeLabelRequest) []string { return []string{r.ID} })
 	VolumeRetry = Volume(acl.VolumeWrite,
 		func(r *structs.CSIVolumeRetryRequest) []string { return []string{r.ID} })
 	VolumeUndelete = Volume(acl.VolumeWrite,

@@ -102,6 +102,7 @@ var all = []any{
 	new(structs.CSIVolumeForceRequest),
 	new(structs.CSIVolumeGetRequest),
 	new(structs.CSIVolumeGetResponse),
+	new(structs.CSIVolumeLabelRequest),
 	new(structs.CSIVolumeListRequest),
 	new(structs.CSIVolumeListResponse),
 	new(structs.CSIVolumeListStub),

@@ -52,6 +52,7 @@ func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 		Topologies: v.Topologies,
 		PluginID:   v.PluginID,
 		Class:      v.Class,
+		Labels:     v.Labels,
 		DeleteAt:   v.DeleteAt,
 		CreateTime: v.CreateTime,
 		ModifyTime: v.ModifyTime,

@@ -7,6 +7,7 @@ import (
 	"berth/state/unblock"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"maps"
 )
 
 // An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller enlarges
@@ -123,6 +124,34 @@ func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
 	}
 
 	unblock.PutVolumeWithout(tx, v)
+}
+
+// VolumeLabel sets and removes labels of a volume.
+func VolumeLabel(tx *mvcc.WriteTx, p *structs.CSIVolumeLabelRequest) error {
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
+	}
+
+	labels := map[string]string{}
+	maps.Copy(labels, v.Labels)
+	for _, key := range p.Unset {
+		delete(labels, key)
+	}
+	maps.Copy(labels, p.Set)
+	err = structs.CheckLabels(labels)
+	if err != nil || maps.Equal(labels, v.Labels) {
+		return err
+	}
+
+	v = v.Copy()
+	v.Labels = nil // also if the last one is removed
+	if len(labels) > 0 {
+		v.Labels = labels
+	}
+	v.ModifyTime = p.Now
+	unblock.PutVolumeWithout(tx, v)
+	return nil
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.

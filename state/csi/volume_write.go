@@ -293,6 +293,9 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
 	v.Snapshot = cmp.Or(v.Snapshot, old.Snapshot)
+	if v.Labels == nil {
+		v.Labels = old.Labels
+	}
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	// The volume has grown by itself since its file was written, which still describes it.

@@ -39,6 +39,9 @@ func Volume(v *structs.CSIVolume) error {
 	checkCapacity(f, v)
 	checkCapabilities(f, v)
 	checkMountOptions(f, v.MountOptions)
+	if err := structs.CheckLabels(v.Labels); err != nil {
+		f.Addf("%v", err)
+	}
 	f.CheckCSIMap("parameters", v.Parameters)
 	f.CheckCSIMap("mutable_parameters", v.MutableParameters)
 	f.CheckCSIMap("context", v.Context)

@@ -1,0 +1,53 @@
+package volume
+
+import (
+	"context"
+
+	"berth/api/volumes"
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+)
+
+// labelCommand is berth volume label.
+var labelCommand = command.Command{
+	Name:     "label",
+	Args:     "<volume> [key=value]...",
+	Synopsis: "Set or remove labels of a volume",
+	Help: `
+Labels are for people and for filters of lists: neither plugins nor the
+scheduler read them. Labels that the command does not name stay. A volume file
+with labels replaces all of them, and one without labels keeps them. Lists
+take them in filters: -filter 'Labels.tier == "gold"'.`,
+	Acts:  true,
+	Flags: []command.Flag{command.UnsetFlag},
+	Run:   volumeLabel,
+	Examples: "berth volume label data tier=gold owner=billing\n" +
+		"berth volume label -unset owner data",
+}
+
+func volumeLabel(ctx context.Context, c *command.Call) error {
+	id := c.Arg(0)
+	set, unset, err := c.KeyChanges(c.Args[1:])
+	if err != nil {
+		return err
+	}
+	err = volumes.Label(ctx, c.API, id, set, unset)
+	if err != nil {
+		return watch.VolumeFault(ctx, c, id, err)
+	}
+	v, _, err := volumes.Get(ctx, c.API, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.Report(command.Changed{"VolumeID": id}, "The labels of volume %q: %s", id, labelsText(v.Labels))
+}
+
+// labelsText returns the labels of a volume in one line, "none" for none.
+func labelsText(labels map[string]string) string {
+	text := structs.LabelsText(labels)
+	if text == "" {
+		return "none"
+	}
+	return text
+}
