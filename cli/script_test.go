@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/areas"
+	"berth/api/show"
 	"berth/cli/clitest"
 	"berth/cli/command"
 )
@@ -27,7 +28,7 @@ var update = flag.Bool("update", false, "write the output of the commands into t
 
 // At a fixed time, the output of the commands is the same on each day.
 func TestMain(m *testing.M) {
-	command.Now = func() time.Time { return clitest.Today }
+	show.Now = func() time.Time { return clitest.Today }
 	time.Local = time.UTC
 	if filepath.Base(os.Args[0]) == "berth" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

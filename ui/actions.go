@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/ui/actions"
 	"berth/ui/pages"
@@ -32,7 +32,7 @@ func offer(name string, t actions.Target, from string) pages.Link {
 	}
 	if t.NodeID != "" {
 		v.Set("node", t.NodeID)
-		title += " from node " + command.ShortID(t.NodeID)
+		title += " from node " + show.ShortID(t.NodeID)
 	}
 	if t.Created != 0 {
 		v.Set("created", strconv.FormatUint(t.Created, 10))
@@ -139,7 +139,7 @@ func (c *call) confirm(o *order, fault error) {
 		data.Fault = fault.Error() + socketStep(fault, data.Command)
 		status = structs.KindOf(fault).HTTPStatus()
 	}
-	title := o.Title + ": " + command.OneLine(o.target.ID)
+	title := o.Title + ": " + show.OneLine(o.target.ID)
 	c.render(status, actView, contentOf(title, pages.Confirm(data)))
 }
 
@@ -231,7 +231,7 @@ func volumeActions(v *structs.CSIVolumeDetail, nodes nodeFacts) (links []pages.L
 		if nodes.states[nodeID] == structs.NodeDown {
 			own := views.To(views.VolumePath, v.Namespace, v.ID)
 			for _, l := range lossActions(nodeID, nodes.fenceable[nodeID], own) {
-				l.Name += ", node " + command.ShortID(nodeID)
+				l.Name += ", node " + show.ShortID(nodeID)
 				links = append(links, l)
 			}
 		}

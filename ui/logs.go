@@ -11,7 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/allocs"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/ui/pages"
 	"berth/ui/views"
@@ -110,7 +110,7 @@ func showLog(c *call) (*content, error) {
 		other = stdout
 		args = append([]string{"-stderr"}, args...)
 	}
-	return contentOf("Log of "+command.OneLine(t.Task)+", "+t.Type, pages.Log(pages.TaskLog{
+	return contentOf("Log of "+show.OneLine(t.Task)+", "+t.Type, pages.Log(pages.TaskLog{
 		Text:    string(text),
 		Stream:  t.to(logPath, t.Type),
 		Other:   pages.Link{Name: other, To: t.to(logsPath, other)},
@@ -164,7 +164,7 @@ func showExec(c *call) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	return contentOf("Command in "+command.OneLine(t.Task), pages.Exec(pages.TaskExec{
+	return contentOf("Command in "+show.OneLine(t.Task), pages.Exec(pages.TaskExec{
 		Socket:  t.to(socketPath, ""),
 		Back:    views.To(views.AllocPath, t.Namespace, t.AllocID),
 		Command: structs.CommandLine(t.Namespace, "alloc exec", t.AllocID, t.Task, "/bin/sh"),
@@ -207,7 +207,7 @@ func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 
 // taskLinks are the links to the logs of the tasks of an allocation, and to commands in those that run.
 func taskLinks(a *structs.Allocation) (links []pages.Link) {
-	for name, s := range command.Sorted(a.TaskStates) {
+	for name, s := range show.Sorted(a.TaskStates) {
 		t := taskOf{AllocID: a.ID, Namespace: a.Namespace, Task: name}
 		links = append(links, pages.Link{Name: "Log of " + name, To: t.to(logsPath, stdout)})
 		if s != nil && s.State == "running" {

@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/ui/pages"
@@ -21,7 +21,7 @@ func properties(pairs ...string) (list []pages.Property) {
 func volumeProperties(v *structs.CSIVolumeDetail) []pages.Property {
 	controllers := ""
 	if v.ControllerRequired {
-		controllers = command.FormatCount(v.ControllersHealthy, v.ControllersExpected)
+		controllers = show.Count(v.ControllersHealthy, v.ControllersExpected)
 	}
 	return properties(
 		"ID", v.ID,
@@ -31,18 +31,18 @@ func volumeProperties(v *structs.CSIVolumeDetail) []pages.Property {
 		"Plugin", v.PluginID,
 		"Class", v.Class,
 		"Labels", structs.LabelsText(v.Labels),
-		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
-		"Capacity", command.FormatSize(v.Capacity),
+		"Provider", show.JoinComma(v.Provider, v.ProviderVersion),
+		"Capacity", show.Size(v.Capacity),
 		"Grows to", watch.GrowthText(v),
-		"Schedulable", command.YesNo(v.Schedulable),
+		"Schedulable", show.YesNo(v.Schedulable),
 		"Blocked", watch.BlockedText(v),
 		"Controllers healthy", controllers,
-		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),
+		"Nodes healthy", show.Count(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"On node loss", v.LossPolicy,
 		"Reclaim", v.Reclaim,
-		"Created", command.FormatNanos(v.CreateTime),
-		"Modified", command.FormatNanos(v.ModifyTime),
+		"Created", show.Nanos(v.CreateTime),
+		"Modified", show.Nanos(v.ModifyTime),
 	)
 }

@@ -8,8 +8,8 @@ import (
 	"berth/api/jobs"
 	"berth/api/nodes"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/api/volumes"
-	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/ui/actions"
@@ -86,13 +86,13 @@ func jobProperties(j *structs.Job) []pages.Property {
 		"Namespace", j.Namespace,
 		"Type", j.Type,
 		"Priority", fmt.Sprint(j.Priority),
-		"Datacenters", command.JoinComma(j.Datacenters...),
+		"Datacenters", show.JoinComma(j.Datacenters...),
 		"Node pool", j.NodePool,
-		"Status", command.WithDescription(j.Status, j.StatusDescription),
-		"Stopped", command.YesNo(j.Stop),
+		"Status", show.WithDescription(j.Status, j.StatusDescription),
+		"Stopped", show.YesNo(j.Stop),
 		"Version", fmt.Sprint(j.Version),
 		"Parent", j.ParentID,
-		"Submitted", command.FormatNanos(j.SubmitTime),
+		"Submitted", show.Nanos(j.SubmitTime),
 	)
 }
 
@@ -119,10 +119,10 @@ func showAlloc(c *call) (*content, error) {
 			"Job", a.JobID,
 			"Job version", fmt.Sprint(a.JobVersion),
 			"Node", a.NodeName,
-			"Wanted", command.WithDescription(a.DesiredStatus, a.DesiredDescription),
-			"Status", command.WithDescription(a.ClientStatus, a.ClientDescription),
-			"Created", command.FormatNanos(a.CreateTime),
-			"Changed", command.FormatNanos(a.ModifyTime),
+			"Wanted", show.WithDescription(a.DesiredStatus, a.DesiredDescription),
+			"Status", show.WithDescription(a.ClientStatus, a.ClientDescription),
+			"Created", show.Nanos(a.CreateTime),
+			"Changed", show.Nanos(a.ModifyTime),
 			"Replaces", a.PreviousAllocation,
 			"Replaced by", a.NextAllocation,
 		),
@@ -139,7 +139,7 @@ func showAlloc(c *call) (*content, error) {
 		return err
 	}})
 	t.Tables = []views.Table{views.TaskTable(a.TaskStates), claimed}
-	for name, s := range command.Sorted(a.TaskStates) {
+	for name, s := range show.Sorted(a.TaskStates) {
 		if s != nil {
 			t.Tables = append(t.Tables, views.EventTable(name, s))
 		}
@@ -216,13 +216,13 @@ func nodeProperties(n *structs.Node) []pages.Property {
 		"Pool", n.NodePool,
 		"Class", n.NodeClass,
 		"Address", n.HTTPAddr,
-		"Status", command.WithDescription(n.Status, n.StatusDescription),
+		"Status", show.WithDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
-		"Drain", command.YesNo(n.Drain),
+		"Drain", show.YesNo(n.Drain),
 		"CPU for allocations", fmt.Sprintf("%d MHz", free.CPU),
 		"Memory for allocations", fmt.Sprintf("%d MiB", free.MemoryMB),
 		"Disk for allocations", fmt.Sprintf("%d MiB", free.DiskMB),
-		"System", command.JoinComma(n.Attributes["os.name"], n.Attributes["kernel.version"]),
+		"System", show.JoinComma(n.Attributes["os.name"], n.Attributes["kernel.version"]),
 		"Version", n.Attributes["nomad.version"],
 	)
 }
@@ -245,12 +245,12 @@ func showPlugin(c *call) (*content, error) {
 		Command: structs.CommandLine("", "plugin status", id),
 		Properties: properties(
 			"ID", g.ID,
-			"Provider", command.JoinComma(g.Provider, g.Version),
-			"Has a controller", command.YesNo(g.ControllerRequired),
-			"Controllers healthy", command.FormatCount(g.ControllersHealthy, g.ControllersExpected),
-			"Nodes healthy", command.FormatCount(g.NodesHealthy, g.NodesExpected),
-			"Calls in flight", command.FormatCount(g.CallsInFlight, g.CallsInFlight+g.CallsWaiting),
-			"Oldest call waits since", command.Age(g.CallsWaitSince),
+			"Provider", show.JoinComma(g.Provider, g.Version),
+			"Has a controller", show.YesNo(g.ControllerRequired),
+			"Controllers healthy", show.Count(g.ControllersHealthy, g.ControllersExpected),
+			"Nodes healthy", show.Count(g.NodesHealthy, g.NodesExpected),
+			"Calls in flight", show.Count(g.CallsInFlight, g.CallsInFlight+g.CallsWaiting),
+			"Oldest call waits since", show.Age(g.CallsWaitSince),
 		),
 	}
 	var used views.Table

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/fsm"
 	"berth/server/raftfiles"
@@ -136,7 +137,7 @@ func raftLogs(_ context.Context, c *command.Call) error {
 		var rows command.Grid
 		for _, e := range entries {
 			rows.AddRow(fmt.Sprint(e.Index), fmt.Sprint(e.Term), e.Type, partsText(e.Commands),
-				fmt.Sprint(e.Bytes), command.FormatTime(e.AppendedAt))
+				fmt.Sprint(e.Bytes), show.Time(e.AppendedAt))
 		}
 		c.Table("Index|Term|Type|Commands|Bytes|Appended", rows)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -118,7 +119,7 @@ func PrintToken(c *command.Call, t *access.OpenToken) {
 	}
 	expires := "never"
 	if t.ExpireTime != 0 {
-		expires = command.FormatTime(unixTime(t.ExpireTime))
+		expires = show.Time(unixTime(t.ExpireTime))
 	}
 
 	c.Pairs(
@@ -127,7 +128,7 @@ func PrintToken(c *command.Call, t *access.OpenToken) {
 		"Name", t.Name,
 		"Type", t.Type,
 		"Auth method", t.AuthMethod,
-		"Created", command.FormatTime(unixTime(t.CreateTime)),
+		"Created", show.Time(unixTime(t.CreateTime)),
 		"Expires", expires,
 		"Policies", policiesOf(&t.Token),
 		"Roles", rolesOf(&t.Token),

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -216,7 +217,7 @@ func printMethod(c *command.Call, m *access.AuthMethod) error {
 		"Token TTL", m.MaxTokenTTL.String(),
 		"Token name", m.TokenNameFormat,
 		"Default", yesNo(m.Default),
-		"Changed", command.FormatTime(unixTime(int64(m.ModifyTime))),
+		"Changed", show.Time(unixTime(int64(m.ModifyTime))),
 	)
 	if m.Config == nil {
 		return nil

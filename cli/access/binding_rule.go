@@ -4,6 +4,7 @@ import (
 	"context"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -157,6 +158,6 @@ func printRule(c *command.Call, r *access.BindingRule) {
 		"Selector", r.Selector,
 		"Bind type", r.BindType,
 		"Bind name", r.BindName,
-		"Changed", command.FormatTime(unixTime(int64(r.ModifyTime))),
+		"Changed", show.Time(unixTime(int64(r.ModifyTime))),
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -107,7 +108,7 @@ login gets it in place of the secret of the token.`,
 			c.Pairs(
 				"One-time secret ID", string(o.OneTimeSecretID),
 				"Accessor ID", o.AccessorID,
-				"Expires", command.FormatTime(o.ExpiresAt),
+				"Expires", show.Time(o.ExpiresAt),
 			)
 			return c.WriteOutcome(o)
 		},
@@ -141,7 +142,7 @@ var tokenSheet = command.Sheet[*access.Token]{
 	Row: func(_ *command.Call, t *access.Token) []string {
 		expires := ""
 		if t.ExpireTime != 0 {
-			expires = command.FormatTime(unixTime(t.ExpireTime))
+			expires = show.Time(unixTime(t.ExpireTime))
 		}
 		return []string{t.AccessorID, t.Name, t.Type, policiesOf(t), rolesOf(t), expires}
 	},

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
@@ -156,7 +157,7 @@ func getVariable(ctx context.Context, c *command.Call) error {
 var variableSheet = command.Sheet[*access.VariableMetadata]{
 	Titles: "Namespace|Path|Index|Last updated",
 	Row: func(_ *command.Call, v *access.VariableMetadata) []string {
-		return []string{v.Namespace, v.Path, fmt.Sprint(v.ModifyIndex), command.FormatNanos(v.ModifyTime)}
+		return []string{v.Namespace, v.Path, fmt.Sprint(v.ModifyIndex), show.Nanos(v.ModifyTime)}
 	},
 	Order: func(a, b *access.VariableMetadata) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Path, b.Path))

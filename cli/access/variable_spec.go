@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/conf"
 	"berth/internal/gotext"
@@ -150,12 +151,12 @@ func printVariableTable(c *command.Call, v *access.OpenVariable) {
 	c.Pairs(
 		"Namespace", v.Namespace,
 		"Path", v.Path,
-		"Created", command.FormatNanos(v.CreateTime),
+		"Created", show.Nanos(v.CreateTime),
 		"Check index", fmt.Sprint(v.ModifyIndex),
 		"Locked", locked,
 	)
 	var rows command.Grid
-	for name, value := range command.Sorted(v.Items) {
+	for name, value := range show.Sorted(v.Items) {
 		rows.AddRow(name, value)
 	}
 
@@ -166,7 +167,7 @@ func printVariableTable(c *command.Call, v *access.OpenVariable) {
 func variableHCL(v *access.OpenVariable) string {
 	text := fmt.Sprintf("namespace    = %s\npath         = %s\nmodify_index = %d\n\nitems {\n",
 		quotedHCL(v.Namespace), quotedHCL(v.Path), v.ModifyIndex)
-	for name, value := range command.Sorted(v.Items) {
+	for name, value := range show.Sorted(v.Items) {
 		text += fmt.Sprintf("  %s = %s\n", name, quotedHCL(value))
 	}
 	return text + "}\n"

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/api/allocs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -97,8 +98,8 @@ var SheetOfJob = command.Sheet[*structs.AllocListStub]{
 			fmt.Sprint(a.JobVersion),
 			a.DesiredStatus,
 			a.ClientStatus,
-			command.Age(a.CreateTime),
-			command.Age(a.ModifyTime),
+			show.Age(a.CreateTime),
+			show.Age(a.ModifyTime),
 		}
 	},
 	Order: NewestFirst,
@@ -151,17 +152,17 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
 		"Node", nodeName(c, a.NodeName, a.NodeID),
-		"Evaluation", command.ShortID(a.EvalID),
-		"Desired", command.WithDescription(a.DesiredStatus, a.DesiredDescription),
+		"Evaluation", show.ShortID(a.EvalID),
+		"Desired", show.WithDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
-		"Deployment", command.ShortID(a.DeploymentID),
+		"Deployment", show.ShortID(a.DeploymentID),
 		"Health", rolloutHealth(a),
 		"Description", a.ClientDescription,
-		"Created", command.FormatNanos(a.CreateTime),
-		"Modified", command.FormatNanos(a.ModifyTime),
-		"Replaces", command.ShortID(a.PreviousAllocation),
-		"Replaced by", command.ShortID(a.NextAllocation),
-		"Preempted by", command.ShortID(a.PreemptedByAllocation),
+		"Created", show.Nanos(a.CreateTime),
+		"Modified", show.Nanos(a.ModifyTime),
+		"Replaces", show.ShortID(a.PreviousAllocation),
+		"Replaced by", show.ShortID(a.NextAllocation),
+		"Preempted by", show.ShortID(a.PreemptedByAllocation),
 		"Preempted allocs", shortIDs(a.PreemptedAllocations),
 	)
 
@@ -175,7 +176,7 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 	printAllocPorts(c, a.AllocatedResources)
 	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
-	for name, state := range command.Sorted(a.TaskStates) {
+	for name, state := range show.Sorted(a.TaskStates) {
 		printTask(c, taskTitle(watch.GroupOf(a), name), state, a.ClientStatus)
 	}
 
@@ -190,7 +191,7 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 func shortIDs(ids []string) string {
 	var short []string
 	for _, id := range ids {
-		short = append(short, command.ShortID(id))
+		short = append(short, show.ShortID(id))
 	}
 	return strings.Join(short, ", ")
 }
@@ -222,7 +223,7 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 			v.Alias,
 			v.Volume,
 			string(v.Request.AccessMode),
-			command.YesNo(v.Request.ReadOnly),
+			show.YesNo(v.Request.ReadOnly),
 			state,
 			why,
 		)
@@ -246,7 +247,7 @@ func printIllMounts(ctx context.Context, c *command.Call, a *structs.Allocation,
 		lines, err := PrintAllocHealth(ctx, c.API, v.Volume, a)
 		if err != nil {
 			fmt.Fprintf(c.Err, "Warning: volume %s: the state of its mount is not known: %s\n",
-				v.Volume, command.OneLine(err.Error()))
+				v.Volume, show.OneLine(err.Error()))
 		}
 		for _, line := range lines {
 			c.Printf("%s\n", line)
@@ -289,15 +290,15 @@ func printTask(c *command.Call, title string, s *structs.TaskState, alloc string
 
 	c.Pairs(
 		"State", state,
-		"Started", command.FormatTime(s.StartedAt),
-		"Finished", command.FormatTime(s.FinishedAt),
+		"Started", show.Time(s.StartedAt),
+		"Finished", show.Time(s.FinishedAt),
 		"Restarts", restartsText(s),
 	)
 
 	first := max(0, len(s.Events)-eventsShown)
 	var rows command.Grid
 	for _, e := range slices.Backward(s.Events[first:]) {
-		rows.AddRow(command.Age(e.Time), e.Type, watch.EventText(e))
+		rows.AddRow(show.Age(e.Time), e.Type, watch.EventText(e))
 	}
 
 	if len(rows) > 0 {
@@ -309,7 +310,7 @@ func restartsText(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last %s", s.Restarts, command.Ago(s.LastRestart))
+	return fmt.Sprintf("%d, the last %s", s.Restarts, show.Ago(s.LastRestart))
 }
 
 // NoShutdownDelay is the flag of the commands that stop allocations.
@@ -337,7 +338,7 @@ func allocStop(ctx context.Context, c *command.Call) error {
 	}
 
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
-		w.WriteChange("request", "Allocation %s is stopping", command.ShortID(id))
+		w.WriteChange("request", "Allocation %s is stopping", show.ShortID(id))
 		return w.AwaitAllocEnd(ctx, id)
 	})
 }
@@ -360,12 +361,12 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 
 	return c.Show(checks, func() error {
 		var rows command.Grid
-		for _, check := range command.Sorted(checks) {
+		for _, check := range show.Sorted(checks) {
 			rows.AddRow(check.Service, check.Task, check.Check, check.Status, check.Output)
 		}
 
 		if len(rows) == 0 {
-			c.Printf("Allocation %s has no checks\n", command.ShortID(id))
+			c.Printf("Allocation %s has no checks\n", show.ShortID(id))
 			return nil
 		}
 

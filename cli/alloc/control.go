@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/api/allocs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 )
@@ -76,7 +77,7 @@ var gcCommand = command.Command{
 			return err
 		}
 		return c.Report(command.Changed{"AllocID": id}, "Allocation %s is removed from its node",
-			command.ShortID(id))
+			show.ShortID(id))
 	},
 	Examples: "berth alloc gc 53b92b20",
 }
@@ -126,7 +127,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	}
 
 	outcome := command.Changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
-	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, command.ShortID(id))
+	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, show.ShortID(id))
 }
 
 // allocSignal waits for the node, which sends the signal before it answers.
@@ -150,10 +151,10 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 	}
 
 	outcome := command.Changed{"AllocID": id, "Task": task, "Signal": signal}
-	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, command.ShortID(id))
+	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, show.ShortID(id))
 }
 
 // NodeOf names what a request to the node of an allocation waits for.
 func NodeOf(id string) string {
-	return fmt.Sprintf("the answer of the node of allocation %s", command.ShortID(id))
+	return fmt.Sprintf("the answer of the node of allocation %s", show.ShortID(id))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -134,8 +135,8 @@ var EvalSheet = command.Sheet[*structs.Evaluation]{
 			e.TriggeredBy,
 			e.JobID,
 			e.Status,
-			command.YesNo(len(e.FailedTGAllocs) == 0),
-			command.Age(e.CreateTime),
+			show.YesNo(len(e.FailedTGAllocs) == 0),
+			show.Age(e.CreateTime),
 		}
 	},
 	Order: NewestEvalFirst,
@@ -169,7 +170,7 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	return c.Report(command.Changed{"Count": strconv.Itoa(n)}, "Deleted %s", command.Plural(n, "evaluation"))
+	return c.Report(command.Changed{"Count": strconv.Itoa(n)}, "Deleted %s", show.Plural(n, "evaluation"))
 }
 
 // NewestEvalFirst orders evaluations by the time of their creation.
@@ -186,14 +187,14 @@ func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) erro
 		"Triggered by", e.TriggeredBy,
 		"Node", c.ID(e.NodeID),
 		"Deployment", c.ID(e.DeploymentID),
-		"Status", command.WithDescription(e.Status, e.StatusDescription),
-		"Wait until", command.FormatNanos(e.WaitUntil),
+		"Status", show.WithDescription(e.Status, e.StatusDescription),
+		"Wait until", show.Nanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
 		"Before it", c.ID(e.PreviousEval),
 		"After it", c.ID(e.NextEval),
 		"Rest waits in", c.ID(e.BlockedEval),
-		"Created", command.FormatNanos(e.CreateTime),
-		"Modified", command.FormatNanos(e.ModifyTime),
+		"Created", show.Nanos(e.CreateTime),
+		"Modified", show.Nanos(e.ModifyTime),
 	)
 
 	if len(e.FailedTGAllocs) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"berth/api/allocs"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -292,7 +293,7 @@ func defaultTask(ctx context.Context, c *command.Call, allocID string) (string, 
 
 	if len(names) != 1 {
 		return "", command.BadUsage("the allocation has %s and no leader; name one of: %s",
-			command.Plural(len(names), "task"), strings.Join(names, ", "))
+			show.Plural(len(names), "task"), strings.Join(names, ", "))
 	}
 
 	return names[0], nil

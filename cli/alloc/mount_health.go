@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -34,12 +35,12 @@ var MountSheet = command.Sheet[MountRow]{
 	Titles: "Node|Mount|State|Since|Reason|Healing",
 	Row: func(_ *command.Call, r MountRow) []string {
 		return []string{
-			command.ShortID(r.NodeID),
+			show.ShortID(r.NodeID),
 			mountUser(r),
-			command.OneLine(r.State),
-			command.Age(r.Since),
-			command.OneLine(r.Reason),
-			command.OneLine(r.Healing),
+			show.OneLine(r.State),
+			show.Age(r.Since),
+			show.OneLine(r.Reason),
+			show.OneLine(r.Healing),
 		}
 	},
 }
@@ -49,7 +50,7 @@ func mountUser(r MountRow) string {
 	if r.AllocID == "" {
 		return "staged"
 	}
-	return "allocation " + command.ShortID(r.AllocID)
+	return "allocation " + show.ShortID(r.AllocID)
 }
 
 // IllMount tells of the mounts of a use that are ill, "" if none is.
@@ -65,12 +66,12 @@ func IllMount(u *storage.VolumeUsage) string {
 // mountText tells of a mount that is ill.
 func mountText(r MountRow) string {
 	line := fmt.Sprintf("volume %s on node %s, %s: the mount is %s since %s: %s", r.VolumeID,
-		command.ShortID(r.NodeID), mountUser(r), r.State, time.Unix(0, r.Since).UTC().Format(time.RFC3339),
+		show.ShortID(r.NodeID), mountUser(r), r.State, time.Unix(0, r.Since).UTC().Format(time.RFC3339),
 		r.Reason)
 	if r.Healing != "" {
 		line += "; " + r.Healing
 	}
-	return command.OneLine(line)
+	return show.OneLine(line)
 }
 
 // nodeCondition tells that a plugin reports a volume as abnormal on a node, "" if it does not.
@@ -79,16 +80,18 @@ func nodeCondition(u *storage.VolumeUsage) string {
 	if c == nil || !c.Abnormal {
 		return ""
 	}
-	return command.OneLine(fmt.Sprintf("volume %s on node %s: the plugin reports it as abnormal: %s", u.VolumeID,
-		command.ShortID(u.NodeID), c.Message))
+	return show.OneLine(fmt.Sprintf("volume %s on node %s: the plugin reports it as abnormal: %s", u.VolumeID,
+		show.ShortID(u.NodeID), c.Message))
 }
 
 // controllerConditions returns a line for each volume that controllers report as abnormal.
 func controllerConditions(all []*storage.VolumeHealth) (lines []string) {
 	for _, h := range all {
 		if c := h.Condition; c != nil && c.Abnormal {
-			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s: the controllers of plugin %s report it as abnormal since %s: %s", h.VolumeID, h.PluginID,
-				time.Unix(0, h.Since).UTC().Format(time.RFC3339), c.Message)))
+			since := time.Unix(0, h.Since).UTC().Format(time.RFC3339)
+			lines = append(lines, show.OneLine(fmt.Sprintf(
+				"volume %s: the controllers of plugin %s report it as abnormal since %s: %s",
+				h.VolumeID, h.PluginID, since, c.Message)))
 		}
 	}
 	return lines
@@ -100,9 +103,9 @@ func VolumeCondition(c *storage.VolumeCondition) string {
 	case c == nil:
 		return ""
 	case c.Abnormal:
-		return command.OneLine("abnormal: " + c.Message)
+		return show.OneLine("abnormal: " + c.Message)
 	}
-	return command.OneLine(c.Message)
+	return show.OneLine(c.Message)
 }
 
 // healthReport is one adverse condition, with its source.
@@ -117,10 +120,10 @@ var healthReportSheet = command.Sheet[healthReport]{
 	Row: func(_ *command.Call, r healthReport) []string {
 		return []string{
 			r.source,
-			command.OneLine(r.Status),
-			command.OneLine(r.Reason),
-			command.Age(r.since),
-			command.OneLine(r.Message),
+			show.OneLine(r.Status),
+			show.OneLine(r.Reason),
+			show.Age(r.since),
+			show.OneLine(r.Message),
 		}
 	},
 }
@@ -139,7 +142,7 @@ func PrintHealthReports(c *command.Call, all *storage.VolumeUsageResponse) {
 	for _, u := range all.Usages {
 		if u.Condition != nil {
 			for _, s := range u.Condition.Statuses {
-				rows = append(rows, healthReport{"node " + command.ShortID(u.NodeID), 0, s})
+				rows = append(rows, healthReport{"node " + show.ShortID(u.NodeID), 0, s})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -39,7 +40,7 @@ func printAllocDevices(c *command.Call, r *structs.AllocatedResources) {
 	}
 
 	var rows command.Grid
-	for task, has := range command.Sorted(r.Tasks) {
+	for task, has := range show.Sorted(r.Tasks) {
 		for _, d := range has.Devices {
 			rows.AddRow(task, d.ID(), strings.Join(d.DeviceIDs, ", "))
 		}
@@ -56,7 +57,7 @@ func printAllocHostVolumes(c *command.Call, a *structs.Allocation) {
 	}
 	var rows command.Grid
 	for _, r := range group.HostVolumes() {
-		rows.AddRow(r.Name, r.Source, string(r.AccessMode), command.YesNo(r.ReadOnly))
+		rows.AddRow(r.Name, r.Source, string(r.AccessMode), show.YesNo(r.ReadOnly))
 	}
 	command.PrintSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
 }
@@ -69,9 +70,9 @@ func printInlineVolumes(c *command.Call, a *structs.Allocation) {
 		return
 	}
 	var rows command.Grid
-	for alias, r := range command.Sorted(group.Volumes) {
+	for alias, r := range show.Sorted(group.Volumes) {
 		if r.IsInline() {
-			rows.AddRow(alias, r.Source, r.PluginID, command.YesNo(r.ReadOnly), command.YesNo(hasInline(a)))
+			rows.AddRow(alias, r.Source, r.PluginID, show.YesNo(r.ReadOnly), show.YesNo(hasInline(a)))
 		}
 	}
 	command.PrintSome(c, "Inline volumes", "Alias|Volume|Plugin|Read Only|Mounted", rows)

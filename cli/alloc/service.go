@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -150,7 +151,7 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 
 		for _, check := range checks {
 			if check.Service == i.ServiceName {
-				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, command.OneLine(check.Output))
+				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, show.OneLine(check.Output))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs/nodecalls"
@@ -24,7 +25,7 @@ func printAllocStats(ctx context.Context, c *command.Call, allocID string) error
 	}
 
 	var rows command.Grid
-	for name, t := range command.Sorted(s.Tasks) {
+	for name, t := range show.Sorted(s.Tasks) {
 		u := t.ResourceUsage
 		rows.AddRow(
 			name,
@@ -42,7 +43,7 @@ func printAllocStats(ctx context.Context, c *command.Call, allocID string) error
 	}
 
 	var failed command.Grid
-	for name, reason := range command.Sorted(s.Unmeasured) {
+	for name, reason := range show.Sorted(s.Unmeasured) {
 		failed.AddRow(name, reason)
 	}
 
@@ -62,7 +63,7 @@ func measuredText(measured []string, name, text string) string {
 func deviceSummary(groups []*nodecalls.DeviceGroupStats) string {
 	var all []string
 	for _, g := range groups {
-		for id, d := range command.Sorted(g.InstanceStats) {
+		for id, d := range show.Sorted(g.InstanceStats) {
 			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+command.StatText(d.Summary)))
 		}
 	}

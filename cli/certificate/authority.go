@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -76,8 +77,8 @@ func listAuthorities(ctx context.Context, c *command.Call) error {
 				status = "retired"
 			}
 			rows.AddRow(shortAuthority(a.ID), a.Subject, status,
-				command.FormatTime(time.Unix(0, a.CreateTime)),
-				command.FormatTime(time.Unix(0, a.TrustedUntil)))
+				show.Time(time.Unix(0, a.CreateTime)),
+				show.Time(time.Unix(0, a.TrustedUntil)))
 		}
 		c.Table("ID|Subject|Status|Created|Trusted until", rows)
 		return nil
@@ -94,7 +95,7 @@ func replaceAuthority(ctx context.Context, c *command.Call) error {
 	}
 
 	c.Printf("The authority %s signs. The former one, %s, is trusted until %s.\n", shortAuthority(answer.ID),
-		shortAuthority(answer.FormerID), command.FormatTime(time.Unix(0, answer.TrustedUntil)))
+		shortAuthority(answer.FormerID), show.Time(time.Unix(0, answer.TrustedUntil)))
 	c.Printf("Agents with tls.renew get new certificates within a lease; others need the new authority in\n")
 	c.Printf("their ca_file, and a new certificate. `berth tls ca list` shows the authorities, and its\n")
 	c.Printf("-json their certificates for ca_file and BERTH_CACERT.\n")

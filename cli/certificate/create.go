@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -32,7 +33,7 @@ func createAuthority(_ context.Context, c *command.Call) error {
 	}
 
 	region := c.String("region")
-	authority, err := pki.NewAuthority(region, command.Now(), life)
+	authority, err := pki.NewAuthority(region, show.Now(), life)
 	if err != nil {
 		return fmt.Errorf("%w (-region)", err)
 	}
@@ -57,7 +58,7 @@ func createAuthority(_ context.Context, c *command.Call) error {
 	}
 
 	c.Printf("Wrote %s, the authority of the region %s, valid until %s\n",
-		done.CertFile, region, command.FormatTime(done.Until))
+		done.CertFile, region, show.Time(done.Until))
 	c.Printf("Wrote %s, its key. Whoever has it can join the cluster: keep it offline\n\n", done.KeyFile)
 	c.Printf("Create the certificates of the servers, the nodes and the operators with it:\n")
 	c.Printf("  berth tls cert create -server -id s1\n")
@@ -105,7 +106,7 @@ func createCertificate(_ context.Context, c *command.Call) error {
 	}
 
 	c.Printf("Wrote %s, the certificate of the %s %s in the region %s, valid until %s\n",
-		done.CertFile, r.Role, r.ID, r.Region, command.FormatTime(done.Until))
+		done.CertFile, r.Role, r.ID, r.Region, show.Time(done.Until))
 	c.Printf("Wrote %s, its key: keep it secret\n\n", done.KeyFile)
 	printNextStep(c, r, done)
 	return c.WriteOutcome(done)
@@ -192,7 +193,7 @@ func requested(c *command.Call, role pki.Role, region string) (pki.Request, erro
 			c.Strings("additional-dnsname"),
 			c.Strings("additional-ipaddress"),
 		),
-		From: command.Now(),
+		From: show.Now(),
 		Life: life,
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -111,7 +112,7 @@ func describe(cert *x509.Certificate) certificate {
 		Names:       cert.DNSNames,
 		From:        cert.NotBefore,
 		Until:       cert.NotAfter,
-		LifeLeft:    lifeLeft(cert, command.Now()),
+		LifeLeft:    lifeLeft(cert, show.Now()),
 		Serial:      cert.SerialNumber.Text(16),
 		Fingerprint: fingerprint(cert.Raw),
 		Issuer:      cert.Issuer.String(),
@@ -146,7 +147,7 @@ func lifeLeft(cert *x509.Certificate, now time.Time) float64 {
 
 func printCertificate(c *command.Call, info certificate) {
 	left := command.Percent(info.LifeLeft)
-	switch now := command.Now(); {
+	switch now := show.Now(); {
 	case now.Before(info.From):
 		left = "not valid yet"
 	case now.After(info.Until):
@@ -163,8 +164,8 @@ func printCertificate(c *command.Call, info certificate) {
 		"Kind", kind,
 		"Subject", info.Subject,
 		"Names", strings.Join(info.Names, ", "),
-		"Valid from", command.FormatTime(info.From),
-		"Valid until", command.FormatTime(info.Until),
+		"Valid from", show.Time(info.From),
+		"Valid until", show.Time(info.Until),
 		"Life left", left,
 		"Serial", info.Serial,
 		"Fingerprint", info.Fingerprint,

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/clitest"
-	"berth/cli/command"
 	"berth/internal/pki"
 )
 
@@ -32,14 +32,14 @@ func TestInfo_TellsHowMuchOfTheLifeIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	real := command.Now
-	t.Cleanup(func() { command.Now = real })
+	real := show.Now
+	t.Cleanup(func() { show.Now = real })
 	for after, want := range map[time.Duration]string{
 		-time.Minute:                 "not valid yet",
 		25*time.Hour + time.Minute/2: "75.0 %",
 		101 * time.Hour:              "none: it is no longer valid",
 	} {
-		command.Now = func() time.Time { return begin.Add(after) }
+		show.Now = func() time.Time { return begin.Add(after) }
 		code, out, errs := clitest.Run(t, Commands, "cert", "info", file)
 		if code != 0 || !strings.Contains(out, "Life left            = "+want+"\n") {
 			t.Errorf("after %s: exit code %d, %s\n%s", after, code, errs, out)

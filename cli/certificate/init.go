@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/keyring"
 	"berth/internal/opsocket"
@@ -134,7 +135,7 @@ func initAuthority(_ context.Context, c *command.Call) error {
 
 // beginAuthority makes an authority with a life, and the certificate of the first server.
 func (m *Machine) beginAuthority(life time.Duration) error {
-	now := command.Now()
+	now := show.Now()
 	authority, err := pki.NewAuthority(m.region, now, life)
 	if err != nil {
 		return fmt.Errorf("%w (-region)", err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/peertls"
@@ -178,7 +179,7 @@ func Joined(dir string) bool {
 // String tells what Join has done.
 func (m *Machine) String() string {
 	return fmt.Sprintf("Wrote the certificate of the %s %s in the region %s. The agent renews it before %s.",
-		m.role, m.id, m.region, command.FormatTime(m.until))
+		m.role, m.id, m.region, show.Time(m.until))
 }
 
 // tokenOf returns the token of the arguments or of the standard input. No error shows it.

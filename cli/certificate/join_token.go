@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -174,7 +175,7 @@ func listJoinTokens(ctx context.Context, c *command.Call, role string) error {
 		var rows command.Grid
 		for _, t := range tokens {
 			rows.AddRow(t.ID, fmt.Sprint(t.Uses), t.NodeName, t.NodePool,
-				command.FormatTime(time.Unix(0, t.ExpireTime)))
+				show.Time(time.Unix(0, t.ExpireTime)))
 		}
 		c.Table("ID|Uses|Node name|Node pool|Expires", rows)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -168,7 +169,7 @@ func checkNewFiles(paths ...string) error {
 
 func printRequested(c *command.Call, id pki.Identity, done requestedFiles) {
 	c.Printf("Wrote %s, the certificate of the operator %s in the region %s, valid until %s\n",
-		done.CertFile, id.ID, id.Region, command.FormatTime(done.Until))
+		done.CertFile, id.ID, id.Region, show.Time(done.Until))
 	c.Printf("Wrote %s, its key: keep it secret\n", done.KeyFile)
 	c.Printf("Wrote %s, the authorities to trust\n\n", done.CAFile)
 	printEnvironment(c, done.CAFile, done.created)

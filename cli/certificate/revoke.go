@@ -6,6 +6,7 @@ import (
 
 	"berth/api/nodes"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
@@ -159,10 +160,10 @@ func tellNode(ctx context.Context, c *command.Call, r *cluster.CertificateRevoke
 	}
 
 	c.Printf("The servers close their connections with node %s (%s) and take no others.\n",
-		s.Name, command.ShortID(id))
+		s.Name, show.ShortID(id))
 	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are replaced.\n")
 	c.Printf("It has %s. What becomes of its volumes is on_node_loss of their plugins.\n",
-		command.Plural(len(s.Claims), "claim"))
+		show.Plural(len(s.Claims), "claim"))
 	return nil
 }
 
@@ -180,7 +181,7 @@ func listRevocations(ctx context.Context, c *command.Call) error {
 			if len(r.NewKeyHash) > 0 {
 				again = "yes"
 			}
-			rows.AddRow(r.ID, command.FormatTime(time.Unix(0, r.Time)), again, r.Operator, r.Reason)
+			rows.AddRow(r.ID, show.Time(time.Unix(0, r.Time)), again, r.Operator, r.Reason)
 		}
 		c.Table("ID|Time|Joined again|Operator|Reason", rows)
 		return nil

@@ -14,7 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/internal/snaparchive"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -165,7 +165,7 @@ func NewAgent(logs string) *apitest.Agent {
 		UsageIs:   map[string]*nodecalls.AllocResourceUsage{Alloc1: usageOne()},
 		Files: func(allocID string) (api.Dir, error) {
 			if allocID != Alloc1 {
-				return api.Dir{}, structs.NotFoundf("allocation %s is not here", command.ShortID(allocID))
+				return api.Dir{}, structs.NotFoundf("allocation %s is not here", show.ShortID(allocID))
 			}
 			dir := filepath.Join(logs, "files")
 			return api.Dir{Path: dir, Ended: closedChannel()}, makeFiles(dir)
@@ -181,7 +181,7 @@ func NewAgent(logs string) *apitest.Agent {
 			dir := filepath.Join(logs, "logs")
 			if allocID != Alloc1 || task != "server" {
 				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q",
-					command.ShortID(allocID), task)
+					show.ShortID(allocID), task)
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return "", err

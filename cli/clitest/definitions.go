@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"berth/api/apitest"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -35,7 +35,7 @@ func (w *Cluster) answerNamespaces() {
 		*cluster.NamespaceListResponse, error,
 	) {
 		resp := &cluster.NamespaceListResponse{}
-		for name, n := range command.Sorted(all) {
+		for name, n := range show.Sorted(all) {
 			if strings.HasPrefix(name, r.Prefix) {
 				resp.Namespaces = append(resp.Namespaces, n)
 			}
@@ -79,7 +79,7 @@ func (w *Cluster) answerNodePools() {
 		*cluster.NodePoolListResponse, error,
 	) {
 		resp := &cluster.NodePoolListResponse{}
-		for _, p := range command.Sorted(all) {
+		for _, p := range show.Sorted(all) {
 			resp.Pools = append(resp.Pools, p)
 		}
 

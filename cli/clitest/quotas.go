@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"berth/api/apitest"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/quota"
 )
@@ -31,7 +31,7 @@ func (w *Cluster) answerQuotas() {
 		*quota.SpecListResponse, error,
 	) {
 		resp := &quota.SpecListResponse{}
-		for name, s := range command.Sorted(all) {
+		for name, s := range show.Sorted(all) {
 			if strings.HasPrefix(name, r.Prefix) {
 				resp.Quotas = append(resp.Quotas, s)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/structs/validate"
@@ -203,7 +203,7 @@ func (w *Cluster) answerVolumeWrites() {
 	) {
 		if !r.Force {
 			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s",
-				r.ID, command.ShortID(Alloc1))
+				r.ID, show.ShortID(Alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -234,7 +234,7 @@ func (w *Cluster) answerVolumeWrites() {
 			if r.Force && r.By == "" {
 				return nil, structs.Errorf(structs.KindInvalid, "the user of a forced detach is missing")
 			}
-			detail := "Node " + command.ShortID(r.NodeID) + " proved this"
+			detail := "Node " + show.ShortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeLabel,

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/transport"
 	"berth/internal/gotext"
 	"berth/structs"
@@ -62,7 +63,7 @@ func (c *Call) ID(id string) string {
 	if findFlag(c.Command.AllFlags(), VerboseFlag.Name) != nil && c.Bool(VerboseFlag.Name) {
 		return id
 	}
-	return ShortID(id)
+	return show.ShortID(id)
 }
 
 func (c *Call) newClient() *api.Client {
@@ -130,7 +131,7 @@ var templateFuncs = gotext.Functions{
 		return string(b), err
 	},
 	"join":  strings.Join,
-	"short": ShortID,
+	"short": show.ShortID,
 }
 
 func renderTemplate(w io.Writer, text string, answer any) error {

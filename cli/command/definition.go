@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/api/show"
 	"berth/jobspec"
 	"berth/structs"
 )
@@ -55,7 +56,7 @@ func ReadDefinition[T any](
 // PrintMeta shows the meta of a namespace or node pool.
 func PrintMeta(c *Call, meta map[string]string) {
 	var rows Grid
-	for key, value := range Sorted(meta) {
+	for key, value := range show.Sorted(meta) {
 		rows.AddRow(key, value)
 	}
 	if len(rows) > 0 {

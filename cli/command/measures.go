@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 
+	"berth/api/show"
 	"berth/structs/nodecalls"
 )
 
@@ -46,7 +47,7 @@ func StatText(v *nodecalls.StatValue) string {
 	case v.StringVal != nil:
 		return *v.StringVal
 	case v.BoolVal != nil:
-		return YesNo(*v.BoolVal)
+		return show.YesNo(*v.BoolVal)
 	}
 	return ""
 }

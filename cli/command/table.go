@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -75,7 +76,7 @@ func columnsOf(titles string, rows Grid) (columns []*column) {
 		c := &column{}
 		c.addCell(title)
 		for _, row := range rows {
-			c.addCell(OneLine(structs.Printable(row[i])))
+			c.addCell(show.OneLine(structs.Printable(row[i])))
 		}
 		if strings.Join(c.cells[1:], "") != "" {
 			columns = append(columns, c)
@@ -193,11 +194,6 @@ func CutCell(s string, width int) string {
 		return s
 	}
 	return string([]rune(s)[:width-1]) + "…"
-}
-
-// OneLine replaces line breaks and other white space by single blanks.
-func OneLine(s string) string {
-	return strings.Join(strings.Fields(s), " ")
 }
 
 // Pairs writes names, each with the value that follows it. It omits names with an empty value.

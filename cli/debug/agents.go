@@ -14,7 +14,7 @@ import (
 	"berth/api"
 	"berth/api/nodes"
 	"berth/api/operator"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -94,7 +94,7 @@ func (d *collector) nodes(ctx context.Context) (all []agent, err error) {
 	}
 	for _, n := range list {
 		all = append(all, agent{
-			dir:    d.ownDir("nodes", fileName(n.Name)+"-"+command.ShortID(n.ID)),
+			dir:    d.ownDir("nodes", fileName(n.Name)+"-"+show.ShortID(n.ID)),
 			target: operator.Target{NodeID: n.ID},
 		})
 	}

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
 // finish writes the index, and turns the directory into an archive if it is to be one. It returns the path.
 func (d *collector) finish(archive bool) (string, error) {
-	d.index.End = command.Now().UTC()
+	d.index.End = show.Now().UTC()
 	slices.Sort(d.index.Files)
 	err := d.writeJSON("index.json", d.index)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/backoff"
 	"berth/internal/version"
@@ -155,7 +156,7 @@ func run(ctx context.Context, c *command.Call) error {
 
 // newCollector makes the directory of a run. It is of this user alone.
 func newCollector(c *command.Call) (*collector, error) {
-	now := command.Now()
+	now := show.Now()
 	d := &collector{call: c, began: now, dirs: map[string]bool{}}
 	d.index = index{
 		Version: version.Version,

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -161,7 +162,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 		}
 
 		periodic = fmt.Sprintf("%s (%s)", strings.Join(specs, "; "), p.TimeZone)
-		next, err := p.Next(command.Now())
+		next, err := p.Next(show.Now())
 		switch {
 		case !j.IsPeriodic():
 			periodic += ", off"
@@ -194,7 +195,7 @@ func printChildren(ctx context.Context, c *command.Call, j *structs.Job) error {
 	var rows command.Grid
 	for _, child := range all {
 		if child.ParentID == j.ID {
-			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), command.Age(child.SubmitTime))
+			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), show.Age(child.SubmitTime))
 		}
 	}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -223,8 +224,8 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 		"Job version", fmt.Sprint(d.JobVersion),
 		"Status", d.Status,
 		"Description", d.StatusDescription,
-		"Created", command.FormatNanos(d.CreateTime),
-		"Modified", command.FormatNanos(d.ModifyTime),
+		"Created", show.Nanos(d.CreateTime),
+		"Modified", show.Nanos(d.ModifyTime),
 	)
 	allocs, _, err := jobs.ListDeploymentAllocations(ctx, c.API, d.ID, nil)
 	if err != nil {
@@ -240,12 +241,12 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 func printRollout(c *command.Call, d *structs.Deployment, allocs []*structs.AllocListStub) {
 	healthy := healthyCanaries(allocs)
 	var rows command.Grid
-	for name, s := range command.Sorted(d.TaskGroups) {
+	for name, s := range show.Sorted(d.TaskGroups) {
 		canaries := ""
 		promoted := ""
 		if s.DesiredCanaries > 0 {
 			canaries = fmt.Sprint(s.DesiredCanaries)
-			promoted = command.YesNo(s.Promoted)
+			promoted = show.YesNo(s.Promoted)
 		}
 
 		rows.AddRow(
@@ -269,7 +270,7 @@ func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCan
 	if !d.Active() || s.RequireProgressBy.IsZero() || s.Waits(healthyCanaries) {
 		return ""
 	}
-	return command.FormatNanos(s.RequireProgressBy.UnixNano())
+	return show.Nanos(s.RequireProgressBy.UnixNano())
 }
 
 // listDeployments lists the deployments of a job.
@@ -338,7 +339,7 @@ func printLatestDeployment(ctx context.Context, c *command.Call, id string) erro
 	}
 
 	c.Printf("\nDeployment %s of version %d: %s\n", c.ID(d.ID), d.JobVersion,
-		command.WithDescription(d.Status, d.StatusDescription))
+		show.WithDescription(d.Status, d.StatusDescription))
 	allocs, _, err := jobs.ListDeploymentAllocations(ctx, c.API, d.ID, nil)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/jobs"
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -64,7 +64,7 @@ func endOfDeployment(
 		return true, nil
 	case structs.DeploymentFailed, structs.DeploymentCancelled:
 		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
-			command.WithDescription(d.Status, d.StatusDescription))
+			show.WithDescription(d.Status, d.StatusDescription))
 	case structs.DeploymentPaused:
 		writeDeploymentStep(w, d)
 		return true, nil
@@ -117,15 +117,15 @@ func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
 // reportDeployment writes the change of a deployment and of its groups.
 func reportDeployment(w *watch.Watch, d *structs.Deployment) {
 	w.WriteChange(d.ID, "Deployment %s of version %d is %s", w.Call.ID(d.ID), d.JobVersion,
-		command.WithDescription(d.Status, d.StatusDescription))
-	for name, s := range command.Sorted(d.TaskGroups) {
+		show.WithDescription(d.Status, d.StatusDescription))
+	for name, s := range show.Sorted(d.TaskGroups) {
 		text := fmt.Sprintf("Group %q: %d of %d placed, %d healthy", name, s.PlacedAllocs, s.DesiredTotal,
 			s.HealthyAllocs)
 		if s.UnhealthyAllocs > 0 {
 			text += fmt.Sprintf(", %d unhealthy", s.UnhealthyAllocs)
 		}
 		if s.DesiredCanaries > 0 && !s.Promoted {
-			text += fmt.Sprintf("; %s to promote", command.Plural(s.DesiredCanaries, "canary allocation"))
+			text += fmt.Sprintf("; %s to promote", show.Plural(s.DesiredCanaries, "canary allocation"))
 		}
 		w.WriteChange(d.ID+" "+name, "%s", text)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -103,7 +104,7 @@ func (d diffPrinter) printField(depth int, f *structs.FieldDiff) {
 
 // updateTexts has the effects on allocations, as "2 create".
 func updateTexts(updates map[string]uint64) (texts []string) {
-	for name, n := range command.Sorted(updates) {
+	for name, n := range show.Sorted(updates) {
 		texts = append(texts, fmt.Sprintf("%d %s", n, name))
 	}
 	return texts

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -94,9 +95,9 @@ func printHistory(c *command.Call, answer *jobs.VersionList) error {
 
 		c.Pairs(
 			"Version", fmt.Sprint(j.Version),
-			"Stable", command.YesNo(j.Stable),
-			"Stopped", command.YesNo(j.Stop),
-			"Submitted", command.FormatNanos(j.SubmitTime),
+			"Stable", show.YesNo(j.Stable),
+			"Stopped", show.YesNo(j.Stop),
+			"Submitted", show.Nanos(j.SubmitTime),
 			"Tag", tagText(j),
 		)
 

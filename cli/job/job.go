@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -230,7 +231,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 			return err
 		}
 
-		w.WriteLine("The update goes on with evaluation %s", command.ShortID(w.NextEval))
+		w.WriteLine("The update goes on with evaluation %s", show.ShortID(w.NextEval))
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
 
@@ -309,7 +310,7 @@ var Sheet = command.Sheet[*structs.JobListStub]{
 			fmt.Sprint(j.Priority),
 			orStopped(j.Status, j.Stop),
 			runningOf(j.JobSummary),
-			command.Age(j.SubmitTime),
+			show.Age(j.SubmitTime),
 		}
 	},
 }
@@ -342,9 +343,9 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		"Priority", fmt.Sprint(j.Priority),
 		"Datacenters", strings.Join(j.Datacenters, ","),
 		"Namespace", j.Namespace,
-		"Status", orStopped(command.WithDescription(j.Status, j.StatusDescription), j.Stop),
+		"Status", orStopped(show.WithDescription(j.Status, j.StatusDescription), j.Stop),
 		"Version", fmt.Sprint(j.Version),
-		"Submitted", command.FormatNanos(j.SubmitTime),
+		"Submitted", show.Nanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),
 		"Child of", parent,
 		"Periodic", periodic,
@@ -386,7 +387,7 @@ func printSummary(ctx context.Context, c *command.Call, id string) error {
 	}
 
 	var rows command.Grid
-	for name, g := range command.Sorted(sum.Summary) {
+	for name, g := range show.Sorted(sum.Summary) {
 		rows.AddRow(
 			name,
 			fmt.Sprint(g.Queued),

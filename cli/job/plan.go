@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -115,12 +116,12 @@ func printPlan(c *command.Call, a *jobs.Planned) {
 
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
-			c.Printf("- Rolling update, the next batch follows %s later.\n", command.FormatSpan(e.Wait()))
+			c.Printf("- Rolling update, the next batch follows %s later.\n", show.Span(e.Wait()))
 		}
 	}
 
 	if a.NextPeriodicLaunch != nil {
-		c.Printf("- If submitted now, the next launch is at %s.\n", command.FormatTime(*a.NextPeriodicLaunch))
+		c.Printf("- If submitted now, the next launch is at %s.\n", show.Time(*a.NextPeriodicLaunch))
 	}
 
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
@@ -144,7 +145,7 @@ func printPlan(c *command.Call, a *jobs.Planned) {
 // printDesired writes the effects on allocations by group.
 func printDesired(c *command.Call, desired map[string]*structs.DesiredUpdates) {
 	var rows command.Grid
-	for group, u := range command.Sorted(desired) {
+	for group, u := range show.Sorted(desired) {
 		row := []string{group}
 		for _, n := range []uint64{
 			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary,
@@ -191,7 +192,7 @@ func printPreempted(c *command.Call, allocs []*structs.AllocListStub) {
 	}
 
 	slices.SortFunc(jobs, slices.Compare)
-	for kind, n := range command.Sorted(byType) {
+	for kind, n := range show.Sorted(byType) {
 		types.AddRow(kind, fmt.Sprint(n))
 	}
 

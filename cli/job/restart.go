@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/allocs"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -118,12 +119,12 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 		return err
 	case failed > 0:
 		return structs.Preconditionf("%s of %d could not be restarted; to see why: %s",
-			command.Plural(failed, "allocation"), len(allocs),
+			show.Plural(failed, "allocation"), len(allocs),
 			structs.CommandLine(c.Namespace(), "job why", id))
 	}
 
 	return c.Report(command.Changed{"JobID": id, "Allocations": fmt.Sprint(done)},
-		"Job %q: %s restarted", id, command.Plural(done, "allocation"))
+		"Job %q: %s restarted", id, show.Plural(done, "allocation"))
 }
 
 // restartBatches restarts allocations batch by batch. It counts the restarts and the failures. It
@@ -270,7 +271,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 	}
 
 	for _, r := range requests {
-		err := sendOrder(ctx, w, "the node of allocation "+command.ShortID(a.ID), func() error {
+		err := sendOrder(ctx, w, "the node of allocation "+show.ShortID(a.ID), func() error {
 			return allocs.Restart(ctx, c.API, a.ID, r)
 		})
 		if err != nil {

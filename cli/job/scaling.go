@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -44,7 +45,7 @@ var ScalingCommands = []command.Command{{
 var scalingSheet = command.Sheet[*structs.ScalingPolicyListStub]{
 	Titles: "ID|Enabled|Type|Target",
 	Row: func(c *command.Call, p *structs.ScalingPolicyListStub) []string {
-		return []string{c.ID(p.ID), command.YesNo(p.Enabled), p.Type, command.ScalingTarget(p.Target)}
+		return []string{c.ID(p.ID), show.YesNo(p.Enabled), p.Type, command.ScalingTarget(p.Target)}
 	},
 	Order: func(a, b *structs.ScalingPolicyListStub) int {
 		return cmp.Or(
@@ -85,7 +86,7 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 	return c.Show(p, func() error {
 		c.Pairs(
 			"ID", p.ID,
-			"Enabled", command.YesNo(p.Enabled == nil || *p.Enabled),
+			"Enabled", show.YesNo(p.Enabled == nil || *p.Enabled),
 			"Type", p.Type,
 			"Target", command.ScalingTarget(p.Target),
 			"Min", scalingBoundText(p.Min),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -64,7 +65,7 @@ func newestScaling(a, b groupScaling) int {
 	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Group, b.Group))
 }
 
-func scalingEventTime(e groupScaling) string { return command.FormatTime(time.Unix(0, e.Time)) }
+func scalingEventTime(e groupScaling) string { return show.Time(time.Unix(0, e.Time)) }
 
 // scalingCountText is empty for an event without a count.
 func scalingCountText(n *int64) string {

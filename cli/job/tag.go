@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -154,7 +155,7 @@ func tagText(version *structs.Job) string {
 	if t == nil {
 		return ""
 	}
-	return command.WithDescription(t.Name, t.Description)
+	return show.WithDescription(t.Name, t.Description)
 }
 
 // The flags of a history that compares each version with one.

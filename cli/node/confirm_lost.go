@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -64,7 +65,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 
 	if s.Status != structs.NodeDown {
 		return structs.Preconditionf("node %s is %s: its lease and grace have not ended",
-			command.ShortID(id), s.Status)
+			show.ShortID(id), s.Status)
 	}
 
 	n, _, err := nodes.Get(ctx, c.API, id, nil)
@@ -72,8 +73,8 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	c.Printf("Node %s (%s) is down. %s\n", s.Name, command.ShortID(id),
-		strings.Join(command.LostMachine(n, "be off"), "\n"))
+	c.Printf("Node %s (%s) is down. %s\n", s.Name, show.ShortID(id),
+		strings.Join(show.LostMachine(n, "be off"), "\n"))
 	printLostClaims(c, s)
 	err = printLostAllocs(ctx, c, s)
 	if err != nil {
@@ -97,7 +98,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 	}
 
 	return c.Report(command.Changed{"NodeID": id}, "The loss of node %s is confirmed; %s released",
-		command.ShortID(id), command.Plural(len(s.Claims), "claim"))
+		show.ShortID(id), show.Plural(len(s.Claims), "claim"))
 }
 
 // printLostAllocs shows the allocations without a claim that count as lost: they are unknown, or run.
@@ -112,7 +113,7 @@ func printLostAllocs(ctx context.Context, c *command.Call, s *cluster.NodeFenceS
 		hasClaim := slices.ContainsFunc(s.Claims,
 			func(l *cluster.LostClaim) bool { return l.AllocID == a.ID })
 		if !hasClaim && !a.ClientTerminal() {
-			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus,
+			rows.AddRow(show.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus,
 				a.ClientStatus)
 		}
 	}

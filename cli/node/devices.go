@@ -1,6 +1,7 @@
 package node
 
 import (
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -14,8 +15,8 @@ func printDevices(c *command.Call, r *structs.NodeResources) {
 	var rows command.Grid
 	for _, g := range r.Devices {
 		for _, d := range g.Instances {
-			rows.AddRow(g.ID(), d.ID, command.HealthWord(d.Healthy),
-				command.HealthText(d.Healthy, d.HealthDescription))
+			rows.AddRow(g.ID(), d.ID, show.HealthWord(d.Healthy),
+				show.HealthText(d.Healthy, d.HealthDescription))
 		}
 	}
 
@@ -30,7 +31,7 @@ func printDeviceAttributes(c *command.Call, r *structs.NodeResources) {
 
 	var rows command.Grid
 	for _, g := range r.Devices {
-		for name, value := range command.Sorted(g.Attributes) {
+		for name, value := range show.Sorted(g.Attributes) {
 			rows.AddRow(g.ID(), name, value.Text())
 		}
 	}

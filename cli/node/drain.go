@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -112,10 +113,10 @@ func nodeDrain(ctx context.Context, c *command.Call) error {
 	}
 
 	if c.Bool("disable") {
-		return c.Report(command.Changed{"NodeID": id}, "Node %s does not drain", command.ShortID(id))
+		return c.Report(command.Changed{"NodeID": id}, "Node %s does not drain", show.ShortID(id))
 	}
 
-	err = c.Report(command.Changed{"NodeID": id}, "Node %s drains", command.ShortID(id))
+	err = c.Report(command.Changed{"NodeID": id}, "Node %s drains", show.ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
@@ -224,13 +225,13 @@ func awaitDrain(ctx context.Context, w *watch.Watch, id string, begun *bool) err
 		w.Waits.Jobs = drainedJobs(s.Waits)
 		for _, a := range s.Waits {
 			remaining[a.AllocID] = a
-			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", command.ShortID(a.AllocID), a.JobID,
+			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", show.ShortID(a.AllocID), a.JobID,
 				a.Reason)
 		}
 
-		for alloc, a := range command.Sorted(there) {
+		for alloc, a := range show.Sorted(there) {
 			if _, remains := remaining[alloc]; !remains {
-				w.WriteLine("Allocation %s of job %q %s", command.ShortID(alloc), a.JobID,
+				w.WriteLine("Allocation %s of job %q %s", show.ShortID(alloc), a.JobID,
 					endOfDrained(s.NodeStatus))
 			}
 		}
@@ -274,16 +275,16 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 func reportDrainEnd(w *watch.Watch, s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
-		w.WriteLine("Node %s does not drain", command.ShortID(s.NodeID))
+		w.WriteLine("Node %s does not drain", show.ShortID(s.NodeID))
 	case !begun && !isComplete(s):
-		w.WriteLine("Node %s does not drain; its last drain was %s", command.ShortID(s.NodeID),
+		w.WriteLine("Node %s does not drain; its last drain was %s", show.ShortID(s.NodeID),
 			s.LastDrain.Status)
 	case isComplete(s):
-		w.WriteLine("The drain of node %s is complete", command.ShortID(s.NodeID))
+		w.WriteLine("The drain of node %s is complete", show.ShortID(s.NodeID))
 		w.WriteLine("To let it take allocations again: %s",
-			structs.CommandLine("", "node eligibility -enable", command.ShortID(s.NodeID)))
+			structs.CommandLine("", "node eligibility -enable", show.ShortID(s.NodeID)))
 	default:
-		return structs.Preconditionf("the drain of node %s is %s", command.ShortID(s.NodeID),
+		return structs.Preconditionf("the drain of node %s is %s", show.ShortID(s.NodeID),
 			s.LastDrain.Status)
 	}
 
@@ -303,7 +304,7 @@ func printDrain(ctx context.Context, c *command.Call, n *structs.Node) error {
 
 	var rows command.Grid
 	for _, a := range s.Waits {
-		rows.AddRow(command.ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
+		rows.AddRow(show.ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
 	}
 
 	c.Section("Drain waits for", "ID|Job|Group|Reason", rows)
@@ -317,7 +318,7 @@ func describeDrain(n *structs.Node) string {
 	case s == nil && n.LastDrain == nil:
 		return "no"
 	case s == nil:
-		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, command.Ago(n.LastDrain.UpdatedAt))
+		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, show.Ago(n.LastDrain.UpdatedAt))
 	case s.Deadline < 0:
 		return "yes, by force"
 	case s.Deadline == 0:

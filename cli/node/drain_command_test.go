@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/api/show"
 	"berth/cli/clitest"
-	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -100,19 +100,19 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: got exit code %d: %s", mode, code, errs)
 		}
 		if mode == "-monitor" {
-			clitest.CheckLines(t, out, "The drain of node "+command.ShortID(clitest.Node1)+" is complete")
+			clitest.CheckLines(t, out, "The drain of node "+show.ShortID(clitest.Node1)+" is complete")
 			continue
 		}
 		clitest.CheckLines(t, out,
-			"Node "+command.ShortID(clitest.Node1)+" drains",
-			"Allocation "+command.ShortID(clitest.Alloc1)+` of job "web": it is about to be moved`,
-			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db": at most 1 of group g may be missing`,
-			"Allocation "+command.ShortID(clitest.Alloc1)+` of job "web" has left`,
-			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db": it is stopping`,
-			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db" has left`,
-			"The drain of node "+command.ShortID(clitest.Node1)+" is complete",
+			"Node "+show.ShortID(clitest.Node1)+" drains",
+			"Allocation "+show.ShortID(clitest.Alloc1)+` of job "web": it is about to be moved`,
+			"Allocation "+show.ShortID(clitest.Alloc2)+` of job "db": at most 1 of group g may be missing`,
+			"Allocation "+show.ShortID(clitest.Alloc1)+` of job "web" has left`,
+			"Allocation "+show.ShortID(clitest.Alloc2)+` of job "db": it is stopping`,
+			"Allocation "+show.ShortID(clitest.Alloc2)+` of job "db" has left`,
+			"The drain of node "+show.ShortID(clitest.Node1)+" is complete",
 			"To let it take allocations again: berth node eligibility -enable "+
-				command.ShortID(clitest.Node1),
+				show.ShortID(clitest.Node1),
 		)
 	}
 }
@@ -149,7 +149,7 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, clitest.DrainWaits(wait), clitest.DrainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
-	want := "the drain of node " + command.ShortID(clitest.Node1) +
+	want := "the drain of node " + show.ShortID(clitest.Node1) +
 		" is canceled; to see why: berth node status " + clitest.Node1
 	if code == 0 || !strings.Contains(errs, want) {
 		t.Errorf("got exit code %d: %s", code, errs)

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -105,7 +106,7 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	err = c.Report(command.Changed{"NodeID": id}, "Node %s is to be fenced", command.ShortID(id))
+	err = c.Report(command.Changed{"NodeID": id}, "Node %s is to be fenced", show.ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
@@ -131,7 +132,7 @@ func isFenceTest(c *command.Call) (bool, error) {
 
 // showFence shows the devices that fence a node, and the claims that a proof releases.
 func showFence(c *command.Call, s *cluster.NodeFenceStatusResponse) {
-	c.Printf("Node %s (%s) is %s\n", s.Name, command.ShortID(s.NodeID), s.Status)
+	c.Printf("Node %s (%s) is %s\n", s.Name, show.ShortID(s.NodeID), s.Status)
 	var devices command.Grid
 	for _, d := range s.Devices {
 		devices.AddRow(d.Name, d.Scope, d.Plug, fmt.Sprintf("%d of %d", d.Covers, len(s.Claims)))
@@ -139,7 +140,7 @@ func showFence(c *command.Call, s *cluster.NodeFenceStatusResponse) {
 	c.Section("Devices, in order", "Name|Scope|Plug|Covers", devices)
 	var others command.Grid
 	for _, o := range s.Others {
-		others.AddRow(o.Name, command.OneLine(o.Reason))
+		others.AddRow(o.Name, show.OneLine(o.Reason))
 	}
 	command.PrintSome(c, "Devices that do not fence it", "Name|Reason", others)
 	printLostClaims(c, s)
@@ -148,8 +149,8 @@ func showFence(c *command.Call, s *cluster.NodeFenceStatusResponse) {
 func printLostClaims(c *command.Call, s *cluster.NodeFenceStatusResponse) {
 	var claims command.Grid
 	for _, l := range s.Claims {
-		claims.AddRow(l.VolumeID, l.Namespace, lossRule(l), command.YesNo(l.Waited),
-			command.ShortID(l.AllocID), l.JobID, l.Status)
+		claims.AddRow(l.VolumeID, l.Namespace, lossRule(l), show.YesNo(l.Waited),
+			show.ShortID(l.AllocID), l.JobID, l.Status)
 	}
 	titles := "Volume|Namespace|On node loss|Waited for|Allocation|Job|Status"
 	c.Section("Volumes that are released", titles, claims)
@@ -179,8 +180,8 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 		if !r.OK {
 			bad++
 		}
-		rows.AddRow(r.Device, command.HealthWord(r.OK), fmt.Sprint(r.ExitCode),
-			command.OneLine(command.WithDescription(r.Reason, r.Output)))
+		rows.AddRow(r.Device, show.HealthWord(r.OK), fmt.Sprint(r.ExitCode),
+			show.OneLine(show.WithDescription(r.Reason, r.Output)))
 	}
 
 	c.Section("Devices", "Name|Health|Exit code|Answer", rows)
@@ -191,7 +192,7 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 	case len(tests.Results) == 0:
 		return structs.Preconditionf("no fence device of the servers matches node %s, and berth node fence "+
 			"-dry-run %s shows why; to fence it by hand: switch it off, then berth node confirm-lost %s",
-			command.ShortID(id), command.ShortID(id), command.ShortID(id))
+			show.ShortID(id), show.ShortID(id), show.ShortID(id))
 	case bad > 0:
 		return structs.Unavailablef("%d of %d devices do not work; the table has their answers; "+
 			"correct the devices or their fence blocks, and test again", bad, len(tests.Results))
@@ -233,7 +234,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *cluster.NodeFenceSt
 			}
 			end = r
 			released += r.Released
-			w.WriteChange(fmt.Sprint("run", r.Number), "%s", command.OneLine(fenceText(r)))
+			w.WriteChange(fmt.Sprint("run", r.Number), "%s", show.OneLine(fenceText(r)))
 		}
 		if s.Order == nil {
 			return reportFence(w, s, end, released)
@@ -262,20 +263,20 @@ func fenceText(r *cluster.FenceRun) string {
 		return subject + " runs"
 	case cluster.FenceProved:
 		return fmt.Sprintf("%s has proved that the node cannot write: %s released",
-			subject, command.Plural(r.Released, "claim"))
+			subject, show.Plural(r.Released, "claim"))
 	}
 
-	return command.WithDescription(fmt.Sprintf("%s: %s: %s", subject, r.State, r.Reason), r.Output)
+	return show.WithDescription(fmt.Sprintf("%s: %s: %s", subject, r.State, r.Reason), r.Output)
 }
 
 // reportFence tells how an order ended.
 func reportFence(
 	w *watch.Watch, s *cluster.NodeFenceStatusResponse, end *cluster.FenceRun, released int,
 ) error {
-	node := command.ShortID(s.NodeID)
+	node := show.ShortID(s.NodeID)
 	switch {
 	case released > 0 || end != nil && end.State == cluster.FenceProved:
-		w.WriteLine("Node %s is fenced, and %s released", node, command.Plural(released, "claim"))
+		w.WriteLine("Node %s is fenced, and %s released", node, show.Plural(released, "claim"))
 		return nil
 	case s.Status != structs.NodeDown:
 		return structs.Preconditionf("node %s is %s: it came back, and nothing is released", node, s.Status)
@@ -297,8 +298,8 @@ func printFences(ctx context.Context, c *command.Call, id string) error {
 
 	var rows command.Grid
 	for _, r := range s.Runs {
-		rows.AddRow(fmt.Sprint(r.Number), proverOf(r), r.State, command.Age(r.Begun), took(r),
-			brief(c, command.WithDescription(r.Reason, r.Output), maxEventText), r.By)
+		rows.AddRow(fmt.Sprint(r.Number), proverOf(r), r.State, show.Age(r.Begun), took(r),
+			brief(c, show.WithDescription(r.Reason, r.Output), maxEventText), r.By)
 	}
 
 	command.PrintSome(c, "Fence runs", "Run|Device|State|Begun|Took|Answer|By", rows)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -21,7 +22,7 @@ var foreignSheet = command.Sheet[*cluster.ForeignNode]{
 			c.ID(n.ClusterID),
 			strconv.Itoa(n.Allocs),
 			strconv.Itoa(n.Volumes),
-			command.Ago(time.Unix(0, n.Asked)),
+			show.Ago(time.Unix(0, n.Asked)),
 		}
 	},
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -8,8 +9,8 @@ import (
 // printHostVolumes shows the directories that a node offers to jobs.
 func printHostVolumes(c *command.Call, n *structs.Node) {
 	var rows command.Grid
-	for name, v := range command.Sorted(n.HostVolumes) {
-		rows.AddRow(name, v.Path, command.YesNo(v.ReadOnly))
+	for name, v := range show.Sorted(n.HostVolumes) {
+		rows.AddRow(name, v.Path, show.YesNo(v.ReadOnly))
 	}
 	command.PrintSome(c, "Host volumes", "Name|Path|Read Only", rows)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 )
 
@@ -63,7 +64,7 @@ func getIdentity(ctx context.Context, c *command.Call) error {
 		claims := found.Claims
 		renews := "never: tls { renew = true } lets the agent renew it"
 		if claims.RenewAt > 0 {
-			renews = command.FormatTime(time.Unix(claims.RenewAt, 0))
+			renews = show.Time(time.Unix(claims.RenewAt, 0))
 		}
 		c.Pairs(
 			"Node", c.ID(claims.NodeID),
@@ -71,8 +72,8 @@ func getIdentity(ctx context.Context, c *command.Call) error {
 			"Names", strings.Join(claims.Names, ", "),
 			"Serial", claims.Serial,
 			"Issuer", claims.Issuer,
-			"Valid from", command.FormatTime(time.Unix(claims.NotBefore, 0)),
-			"Valid until", command.FormatTime(time.Unix(claims.Expires, 0)),
+			"Valid from", show.Time(time.Unix(claims.NotBefore, 0)),
+			"Valid until", show.Time(time.Unix(claims.Expires, 0)),
 			"Renewed from", renews,
 			"Last renewal failed", claims.RenewalFault,
 		)
@@ -90,6 +91,6 @@ func renewIdentity(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	return c.Report(found, "The node %s has the new certificate %s, valid until %s",
-		command.ShortID(found.Claims.NodeID), found.Claims.Serial,
-		command.FormatTime(time.Unix(found.Claims.Expires, 0)))
+		show.ShortID(found.Claims.NodeID), found.Claims.Serial,
+		show.Time(time.Unix(found.Claims.Expires, 0)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/nodecalls"
 )
@@ -94,17 +95,17 @@ func readMeta(ctx context.Context, c *command.Call) error {
 	}
 	return c.Show(meta, func() error {
 		var all, dynamic, static command.Grid
-		for key, value := range command.Sorted(meta.Meta) {
+		for key, value := range show.Sorted(meta.Meta) {
 			all.AddRow(key, value)
 		}
-		for key, value := range command.Sorted(meta.Dynamic) {
+		for key, value := range show.Sorted(meta.Dynamic) {
 			shown := "<unset>"
 			if value != nil {
 				shown = *value
 			}
 			dynamic.AddRow(key, shown)
 		}
-		for key, value := range command.Sorted(meta.Static) {
+		for key, value := range show.Sorted(meta.Static) {
 			static.AddRow(key, value)
 		}
 		c.Section("All", "Key|Value", all)

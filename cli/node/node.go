@@ -9,6 +9,7 @@ import (
 	"berth/api/allocs"
 	"berth/api/nodes"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/alloc"
 	"berth/cli/certificate"
 	"berth/cli/command"
@@ -64,7 +65,7 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 			if err != nil {
 				return err
 			}
-			return c.Report(command.Changed{"NodeID": id}, "Node %s is deleted", command.ShortID(id))
+			return c.Report(command.Changed{"NodeID": id}, "Node %s is deleted", show.ShortID(id))
 		},
 		Examples: "berth node purge n1",
 	},
@@ -153,7 +154,7 @@ var nodeSheet = command.Sheet[*structs.NodeListStub]{
 // listedStatus returns the status of a node in a list.
 func listedStatus(n *structs.NodeListStub) string {
 	if n.Returning && n.Status == structs.NodeReady {
-		return command.WithDescription(n.Status, "returning")
+		return show.WithDescription(n.Status, "returning")
 	}
 	return n.Status
 }
@@ -168,7 +169,7 @@ var nodeAllocSheet = command.Sheet[*structs.AllocListStub]{
 			a.TaskGroup,
 			a.DesiredStatus,
 			a.ClientStatus,
-			command.Age(a.CreateTime),
+			show.Age(a.CreateTime),
 		}
 	},
 	Order: alloc.NewestFirst,
@@ -178,10 +179,10 @@ var nodeEventSheet = command.Sheet[*structs.NodeEvent]{
 	Titles: "Time|Subsystem|Message|Details",
 	Row: func(c *command.Call, e *structs.NodeEvent) []string {
 		return []string{
-			command.Ago(e.Timestamp),
+			show.Ago(e.Timestamp),
 			e.Subsystem,
 			brief(c, e.Message, maxEventText),
-			brief(c, command.KeyValues(e.Details), maxEventDetails),
+			brief(c, show.KeyValues(e.Details), maxEventDetails),
 		}
 	},
 	Order: func(a, b *structs.NodeEvent) int {
@@ -248,7 +249,7 @@ func statusOf(n *structs.Node) string {
 	if n.Returning && n.Status == structs.NodeReady {
 		note = "back after a loss; it takes no allocations until it has released what it lost, see its log"
 	}
-	return command.WithDescription(n.Status, note)
+	return show.WithDescription(n.Status, note)
 }
 
 // printSecondAgent shows an agent that asks for the lease of the node, and the one that has it.
@@ -326,7 +327,7 @@ func printNodeHead(c *command.Call, n *structs.NodeDetail) {
 // printAttributes prints the attributes of a node and of its devices, by which jobs constrain their nodes.
 func printAttributes(c *command.Call, n *structs.NodeDetail) {
 	var rows command.Grid
-	for name, value := range command.Sorted(n.Attributes) {
+	for name, value := range show.Sorted(n.Attributes) {
 		rows.AddRow(name, value)
 	}
 
@@ -343,7 +344,7 @@ const (
 
 // brief cuts a text to a width without -verbose.
 func brief(c *command.Call, text string, width int) string {
-	text = command.OneLine(text)
+	text = show.OneLine(text)
 	if c.Bool(command.VerboseFlag.Name) {
 		return text
 	}
@@ -361,12 +362,12 @@ func printNodePlugins(c *command.Call, n *structs.NodeDetail) {
 
 func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {
 	var rows command.Grid
-	for name, d := range command.Sorted(drivers) {
+	for name, d := range show.Sorted(drivers) {
 		rows.AddRow(
 			name,
-			command.YesNo(d.Detected),
-			command.HealthWord(d.Healthy),
-			brief(c, command.HealthText(d.Healthy, d.HealthDescription), maxDriverText))
+			show.YesNo(d.Detected),
+			show.HealthWord(d.Healthy),
+			brief(c, show.HealthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
 
 	c.Section("Drivers", "Driver|Detected|Health|Description", rows)
@@ -417,7 +418,7 @@ func nodeEligibility(ctx context.Context, c *command.Call) error {
 
 	outcome := command.Changed{"NodeID": id, "Eligibility": eligibility}
 	return c.Report(outcome, "New placements on node %s are %s",
-		command.ShortID(id), word)
+		show.ShortID(id), word)
 }
 
 // nodeLease makes a node count as alive for a time without a heartbeat.
@@ -443,7 +444,7 @@ func nodeLease(ctx context.Context, c *command.Call) error {
 
 	outcome := command.Changed{"NodeID": id, "DownAfter": downAfter.String()}
 	return c.Report(outcome, "Node %s counts as alive for %s without a heartbeat, and as down after %s",
-		command.ShortID(id), length, downAfter)
+		show.ShortID(id), length, downAfter)
 }
 
 // nodeGC waits for the node, which removes its ended allocations before it answers.
@@ -458,7 +459,7 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 	}
 
 	n := 0
-	answer := "the answer of node " + command.ShortID(id)
+	answer := "the answer of node " + show.ShortID(id)
 	err = watch.New(c).Await(ctx, answer, watch.SeeNode(id), func() (err error) {
 		n, err = allocs.GCNode(ctx, c.API, id)
 		return err
@@ -468,5 +469,5 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 	}
 
 	outcome := command.Changed{"NodeID": id, "Removed": strconv.Itoa(n)}
-	return c.Report(outcome, "Node %s has removed %s", command.ShortID(id), command.Plural(n, "allocation"))
+	return c.Report(outcome, "Node %s has removed %s", show.ShortID(id), show.Plural(n, "allocation"))
 }

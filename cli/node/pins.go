@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -32,7 +33,7 @@ the nodes that the fence devices of the servers could not fence.`,
 var pinSheet = command.Sheet[*cluster.FencePin]{
 	Titles: "Kind|Key|Name|Value|Given for|By|Since",
 	Row: func(c *command.Call, p *cluster.FencePin) []string {
-		return []string{p.Kind, p.Key, p.Name, p.Value, c.ID(p.NodeID), p.By, command.Age(p.Time)}
+		return []string{p.Kind, p.Key, p.Name, p.Value, c.ID(p.NodeID), p.By, show.Age(p.Time)}
 	},
 }
 
@@ -52,10 +53,10 @@ func listPins(ctx context.Context, c *command.Call) error {
 	return c.Show(all, func() error {
 		pinSheet.Print(c, "pin", all.Pins)
 		for _, w := range all.Warnings {
-			c.Printf("Warning: node %s (%s): %s\n", w.Name, command.ShortID(w.NodeID), command.OneLine(w.Text))
+			c.Printf("Warning: node %s (%s): %s\n", w.Name, show.ShortID(w.NodeID), show.OneLine(w.Text))
 		}
 		if all.Unlisted > 0 {
-			c.Printf("Warning: %s\n", command.Plural(all.Unlisted, "more node"))
+			c.Printf("Warning: %s\n", show.Plural(all.Unlisted, "more node"))
 		}
 		return nil
 	})
@@ -121,7 +122,7 @@ func changePins(ctx context.Context, c *command.Call) error {
 	names := slices.Concat(slices.Sorted(maps.Keys(change.Pins)), change.Remove)
 	return c.Report(command.Changed{"NodeID": id},
 		"Changed for node %s: %s; berth node fence test %s asks its devices",
-		command.ShortID(id), strings.Join(names, ", "), command.ShortID(id))
+		show.ShortID(id), strings.Join(names, ", "), show.ShortID(id))
 }
 
 // pinChange reads the arguments after the node.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/state/clustertime"
@@ -16,7 +17,7 @@ import (
 // printHostStats measures the machine of a node.
 func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	var s *nodecalls.HostStats
-	answer := "the answer of node " + command.ShortID(nodeID)
+	answer := "the answer of node " + show.ShortID(nodeID)
 	err := watch.New(c).Await(ctx, answer, watch.SeeNode(nodeID), func() (err error) {
 		s, err = nodes.HostStats(ctx, c.API, nodeID)
 		return err
@@ -35,7 +36,7 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 		command.Percent(used / float64(max(len(s.CPU), 1))),
 		command.MiB(s.Memory.Used),
 		command.MiB(s.Memory.Total),
-		command.FormatSpan(time.Duration(s.Uptime) * time.Second),
+		show.Span(time.Duration(s.Uptime) * time.Second),
 		clockText(ctx, c, s.Timestamp),
 	}})
 
@@ -67,9 +68,9 @@ func clockText(ctx context.Context, c *command.Call, now int64) string {
 	case !clustertime.Far(ahead):
 		return "right"
 	case ahead < 0:
-		return command.FormatSpan(-ahead) + " behind the cluster time"
+		return show.Span(-ahead) + " behind the cluster time"
 	}
-	return command.FormatSpan(ahead) + " ahead of the cluster time"
+	return show.Span(ahead) + " ahead of the cluster time"
 }
 
 // printDeviceStats prints the measures of the devices. A machine without devices has no section for them.
@@ -80,8 +81,8 @@ func printDeviceStats(c *command.Call, s *nodecalls.HostStats) {
 
 	var devices command.Grid
 	for _, g := range s.DeviceStats {
-		for id, d := range command.Sorted(g.InstanceStats) {
-			devices.AddRow(g.ID(), id, command.StatText(d.Summary), command.Ago(d.Timestamp))
+		for id, d := range show.Sorted(g.InstanceStats) {
+			devices.AddRow(g.ID(), id, command.StatText(d.Summary), show.Ago(d.Timestamp))
 		}
 	}
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 
+	"berth/api/show"
 	"berth/cli/command"
 )
 
@@ -36,9 +37,9 @@ func agentInfo(ctx context.Context, c *command.Call) error {
 				"Status", m.Status,
 			)
 		}
-		for part, figures := range command.Sorted(self.Stats) {
+		for part, figures := range show.Sorted(self.Stats) {
 			var rows command.Grid
-			for name, value := range command.Sorted(figures) {
+			for name, value := range show.Sorted(figures) {
 				rows.AddRow(name, value)
 			}
 			c.Section(part, "Name|Value", rows)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/cluster"
@@ -136,9 +137,9 @@ func serverHealthRows(servers []*cluster.ServerHealth) (rows command.Grid) {
 			s.Address,
 			s.SerfStatus,
 			s.Version,
-			command.YesNo(s.Leader),
-			command.YesNo(s.Voter),
-			command.YesNo(s.Healthy),
+			show.YesNo(s.Leader),
+			show.YesNo(s.Voter),
+			show.YesNo(s.Healthy),
 			contact,
 			fmt.Sprint(s.LastTerm),
 			fmt.Sprint(s.LastIndex),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/state/clustertime"
 	"berth/structs/cluster"
@@ -100,7 +101,7 @@ func clockRows(clocks []*cluster.ServerClock) (rows command.Grid) {
 		case s.Right(clustertime.Tolerance):
 			text = "like the leader's"
 		}
-		rows.AddRow(s.Name, s.ID, s.Address, command.YesNo(s.Leader), text)
+		rows.AddRow(s.Name, s.ID, s.Address, show.YesNo(s.Leader), text)
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/api/nodes"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/doctor"
 	"berth/internal/opsocket"
@@ -167,10 +168,10 @@ func printDoctorReport(c *command.Call, r doctorReport) {
 		_, _ = c.Out.Write([]byte(begin))
 		c.Printf("%-4s", f.Result)
 		_, _ = c.Out.Write([]byte(end))
-		c.Printf("  %-13s  %s\n", f.Check, command.OneLine(f.Text))
+		c.Printf("  %-13s  %s\n", f.Check, show.OneLine(f.Text))
 		if f.Remedy != "" {
-			c.Printf("                       -> %s\n", command.OneLine(f.Remedy))
+			c.Printf("                       -> %s\n", show.OneLine(f.Remedy))
 		}
 	}
-	c.Printf("\n%s, %s\n", command.Plural(r.Failures, "failure"), command.Plural(r.Warnings, "warning"))
+	c.Printf("\n%s, %s\n", show.Plural(r.Failures, "failure"), show.Plural(r.Warnings, "warning"))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api/events"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -192,9 +193,9 @@ func (r *eventReader) write(e *events.Event) {
 	}
 	reason := ""
 	if e.Reason != "" {
-		reason = "  " + command.OneLine(e.Reason)
+		reason = "  " + show.OneLine(e.Reason)
 	}
-	r.call.Printf("%s  %d  %-10s  %-22s  %s%s\n", command.Now().Local().Format(time.TimeOnly), e.Index, e.Topic,
+	r.call.Printf("%s  %d  %-10s  %-22s  %s%s\n", show.Now().Local().Format(time.TimeOnly), e.Index, e.Topic,
 		e.Type, name, reason)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"berth/api/apitest"
 	_ "berth/api/events" // the route
+	"berth/api/show"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/cli/operator"
@@ -22,8 +23,8 @@ var eventTree = []command.Command{operator.EventCommand}
 
 func fixedClock(t *testing.T) {
 	t.Helper()
-	command.Now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local) }
-	t.Cleanup(func() { command.Now = time.Now })
+	show.Now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local) }
+	t.Cleanup(func() { show.Now = time.Now })
 }
 
 // serveEvents serves one answer with events, and records the requests.

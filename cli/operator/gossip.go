@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -129,7 +130,7 @@ func changeGossip(ctx context.Context, c *command.Call, op cluster.GossipKeyOper
 	}
 
 	return c.Report(command.Changed{"Servers": fmt.Sprint(rings.NumNodes)}, "%s %s",
-		command.Plural(rings.NumNodes, "server"), done[op])
+		show.Plural(rings.NumNodes, "server"), done[op])
 }
 
 // gossipKeyring sends a request, for whose answer the agent asks every server.

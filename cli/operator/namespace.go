@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
@@ -140,8 +141,8 @@ func printNamespace(c *command.Call, n *cluster.Namespace) {
 
 	if can := n.Capabilities; can != nil {
 		pairs = append(pairs,
-			"Enabled drivers", command.JoinComma(can.EnabledTaskDrivers...),
-			"Disabled drivers", command.JoinComma(can.DisabledTaskDrivers...))
+			"Enabled drivers", show.JoinComma(can.EnabledTaskDrivers...),
+			"Disabled drivers", show.JoinComma(can.DisabledTaskDrivers...))
 	}
 
 	c.Pairs(pairs...)

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/debug"
 	"berth/cli/watch"
@@ -198,7 +199,7 @@ func raftListPeers(ctx context.Context, c *command.Call) error {
 				s.ID,
 				s.Address,
 				state,
-				command.YesNo(s.Voter),
+				show.YesNo(s.Voter),
 				s.RaftProtocol,
 				cmp.Or(s.Status, "unknown"),
 			)

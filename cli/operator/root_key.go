@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/certificate"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -129,7 +130,7 @@ func rootList(ctx context.Context, c *command.Call) error {
 		}
 		var rows command.Grid
 		for _, k := range keys {
-			rows.AddRow(k.KeyID, k.State, command.FormatTime(time.Unix(0, k.CreateTime)), k.KEK, opened(k))
+			rows.AddRow(k.KeyID, k.State, show.Time(time.Unix(0, k.CreateTime)), k.KEK, opened(k))
 		}
 		c.Table("Key|State|Created|Key-encryption key|Open at", rows)
 		for _, k := range keys {
@@ -146,7 +147,7 @@ func opened(k *cluster.RootKeyMeta) string {
 	if len(k.Closed) == 0 {
 		return "all servers"
 	}
-	return "all but " + command.Plural(len(k.Closed), "server")
+	return "all but " + show.Plural(len(k.Closed), "server")
 }
 
 // rootRotate waits for the new key. With -full the leader encrypts the other secrets again afterwards, which

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"berth/api/show"
 	"berth/cli/certificate"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -101,7 +102,7 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 				m.Addr,
 				fmt.Sprint(m.Port),
 				m.Status,
-				command.YesNo(leader != "" && rpc == leader),
+				show.YesNo(leader != "" && rpc == leader),
 				m.Tags["build"],
 				m.Tags["dc"],
 				m.Tags["region"],
@@ -120,7 +121,7 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 // serverJoin waits for the answers of all addresses, and tells how many have answered.
 func serverJoin(ctx context.Context, c *command.Call) error {
 	joined := 0
-	answers := "the answers of the servers: " + command.JoinComma(c.Args...)
+	answers := "the answers of the servers: " + show.JoinComma(c.Args...)
 	err := watch.New(c).Await(ctx, answers, watch.SeeServers, func() (err error) {
 		joined, err = operator.Join(ctx, c.API, c.Args)
 		return err

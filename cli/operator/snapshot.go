@@ -12,6 +12,7 @@ import (
 	"time"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/agefile"
@@ -64,7 +65,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 
 	if len(to) > 0 {
 		return c.Report(meta, "Saved the state as of index %d to %s, encrypted for %s",
-			meta.Index, name, command.Plural(len(to), "recipient"))
+			meta.Index, name, show.Plural(len(to), "recipient"))
 	}
 
 	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
@@ -220,9 +221,9 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 			"Term", fmt.Sprint(meta.Term),
 			"Region", meta.Region,
 			"Written by", meta.Berth,
-			"Created", command.FormatTime(meta.Created),
-			"Size", command.FormatSize(file.Size),
-			"Size of the state", command.FormatSize(file.StateSize),
+			"Created", show.Time(meta.Created),
+			"Size", show.Size(file.Size),
+			"Size of the state", show.Size(file.StateSize),
 		)
 
 		if file.Encrypted {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	accessapi "berth/api/access"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/consul/setup"
 	"berth/internal/setupstep"
@@ -125,14 +126,14 @@ type proposal struct {
 
 // carryOut shows the steps, asks, and applies them, as the options say.
 func carryOut(ctx context.Context, c *command.Call, p proposal) error {
-	show(c, p)
+	printProposal(c, p)
 	changes := setupstep.Changes(p.steps)
 	switch {
 	case changes == 0:
 		return c.Report(p.outcome, "Nothing is to be done.")
 	case c.Bool("check"):
 		err := c.Report(p.outcome, "Without -check, %s would be made, changed or deleted.",
-			command.Plural(changes, "object"))
+			show.Plural(changes, "object"))
 		return cmp.Or[error](err, command.ExitError(exitOpen))
 	case !c.Bool("y"):
 		err := command.Confirm(c, "Go on", "-y")
@@ -247,7 +248,7 @@ func defaultURL(ctx context.Context, c *command.Call, system string) (string, er
 	return (&url.URL{Scheme: agent.Scheme, Host: agent.Host, Path: keysPath}).String(), nil
 }
 
-func show(c *command.Call, p proposal) {
+func printProposal(c *command.Call, p proposal) {
 	c.Printf("%s\n\n", p.place)
 	if len(p.steps) == 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -109,7 +110,7 @@ var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
 			string(v.AccessMode),
 			v.State,
 			place,
-			command.Age(v.Since),
+			show.Age(v.Since),
 			v.Cause,
 			v.CauseText,
 		}
@@ -301,7 +302,7 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 	}
 
 	if !o.DryRun {
-		return c.Report(resp, "%s", command.OneLine(resp.Detail))
+		return c.Report(resp, "%s", show.OneLine(resp.Detail))
 	}
 
 	printDryRun(c, resp)
@@ -311,7 +312,7 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 // printDryRun prints what a release would do.
 func printDryRun(c *command.Call, resp *structs.VolumeClaimReleaseResponse) {
 	if resp.Rejected != "" {
-		c.Printf("It would be rejected: %s\n", command.OneLine(resp.Rejected))
+		c.Printf("It would be rejected: %s\n", show.OneLine(resp.Rejected))
 	}
 	printLines(c, "It would do:", resp.Steps)
 	printLines(c, "Nothing proves:", resp.Unproved)
@@ -324,6 +325,6 @@ func printLines(c *command.Call, title string, lines []string) {
 	}
 	c.Printf("%s\n", title)
 	for _, line := range lines {
-		c.Printf("  - %s\n", command.OneLine(line))
+		c.Printf("  - %s\n", show.OneLine(line))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/jobspec"
@@ -155,7 +156,7 @@ var classSheet = command.Sheet[*storage.ClassStub]{
 		return []string{
 			s.Name,
 			s.PluginID,
-			command.YesNo(s.Default),
+			show.YesNo(s.Default),
 			s.Reclaim,
 			s.Binding,
 			s.Description,
@@ -166,15 +167,15 @@ var classSheet = command.Sheet[*storage.ClassStub]{
 func printClass(c *command.Call, row *storage.VolumeClass) {
 	deleteAfter := ""
 	if row.Reclaim == storage.ReclaimDelete && row.DeleteAfter != nil {
-		deleteAfter = command.FormatSpan(*row.DeleteAfter)
+		deleteAfter = show.Span(*row.DeleteAfter)
 	}
 	c.Pairs(
 		"Name", row.Name,
 		"Description", row.Description,
 		"Plugin", row.PluginID,
-		"Default", command.YesNo(row.Default),
-		"Parameters", command.KeyValues(row.Parameters),
-		"Mutable parameters", command.KeyValues(row.MutableParameters),
+		"Default", show.YesNo(row.Default),
+		"Parameters", show.KeyValues(row.Parameters),
+		"Mutable parameters", show.KeyValues(row.MutableParameters),
 		"Secrets from", row.SecretsFrom,
 		"Mount options", mountOptions(row.MountOptions),
 		"Allowed topologies", topologies(row.AllowedTopologies),
@@ -206,7 +207,7 @@ var spaceSheet = command.Sheet[*storage.Exhaustion]{
 			full = structs.FormatBytes(e.Bytes)
 		}
 		return []string{
-			cmp.Or(e.Place, "everywhere"), left, largest, full, command.FormatNanos(max(e.Time, e.LeftTime)),
+			cmp.Or(e.Place, "everywhere"), left, largest, full, show.Nanos(max(e.Time, e.LeftTime)),
 		}
 	},
 }

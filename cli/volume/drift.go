@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -53,13 +54,13 @@ var driftSheet = command.Sheet[*storage.VolumeDrift]{
 	Row: func(_ *command.Call, d *storage.VolumeDrift) []string {
 		node := d.ExternalNodeID
 		if d.NodeID != "" {
-			node = command.ShortID(d.NodeID)
+			node = show.ShortID(d.NodeID)
 		}
 		repair := ""
 		if d.Repair != "" {
-			repair = command.JoinComma(command.Age(d.RepairTime), d.Repair)
+			repair = show.JoinComma(show.Age(d.RepairTime), d.Repair)
 		}
-		return []string{d.Kind, node, command.Age(d.Since), repair}
+		return []string{d.Kind, node, show.Age(d.Since), repair}
 	},
 }
 
@@ -91,17 +92,17 @@ func driftReasons(all []*storage.VolumeDrift) (lines []string) {
 				d.PluginID, d.ExternalID)
 		case storage.DriftMissingAttachment:
 			text = fmt.Sprintf("plugin %s does not list the volume at node %s, to which it is attached",
-				d.PluginID, command.ShortID(d.NodeID))
+				d.PluginID, show.ShortID(d.NodeID))
 		case storage.DriftStrayAttachment:
 			text = fmt.Sprintf("plugin %s lists the volume at node %s, to which nothing has attached it",
-				d.PluginID, command.ShortID(d.NodeID))
+				d.PluginID, show.ShortID(d.NodeID))
 		case storage.DriftUnknownNode:
 			text = fmt.Sprintf("plugin %s lists the volume at %q, which is no node of the cluster",
 				d.PluginID, d.ExternalNodeID)
 		default:
 			text = d.Kind
 		}
-		lines = append(lines, text+", "+command.Age(d.Since))
+		lines = append(lines, text+", "+show.Age(d.Since))
 	}
 	return lines
 }
@@ -127,7 +128,7 @@ func driftOfPlugin(ctx context.Context, c *command.Call, id string) string {
 		}
 	}
 	if s.Fault != "" {
-		parts = append(parts, "the last list was not complete: "+command.OneLine(s.Fault))
+		parts = append(parts, "the last list was not complete: "+show.OneLine(s.Fault))
 	}
-	return command.JoinComma(parts...)
+	return show.JoinComma(parts...)
 }

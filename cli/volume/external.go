@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -149,7 +150,7 @@ func printExternal(c *command.Call, p *pluginVolumes, names map[externalKey]stri
 			v.ExternalID,
 			names[externalKey{p.PluginID, v.ExternalID}],
 			strayText(v),
-			command.FormatSize(v.CapacityBytes),
+			show.Size(v.CapacityBytes),
 			conditionText(v),
 			strings.Join(v.PublishedExternalNodeIDs, ", "),
 		)
@@ -183,7 +184,7 @@ func strayText(v *structs.CSIVolumeExternalStub) string {
 
 func conditionText(v *structs.CSIVolumeExternalStub) string {
 	if v.IsAbnormal {
-		return command.WithDescription("abnormal", v.Status)
+		return show.WithDescription("abnormal", v.Status)
 	}
 	return v.Status
 }

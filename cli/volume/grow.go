@@ -3,7 +3,7 @@ package volume
 import (
 	"fmt"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -12,7 +12,7 @@ func growRule(p *structs.CSIGrow) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("at %d%% by %d%%, up to %s", p.At, p.By, command.FormatSize(p.Max))
+	return fmt.Sprintf("at %d%% by %d%%, up to %s", p.At, p.By, show.Size(p.Max))
 }
 
 // lastGrowth describes the last growth of a volume by itself, "" for none.
@@ -21,5 +21,5 @@ func lastGrowth(g *structs.CSIGrowth) string {
 		return ""
 	}
 	return fmt.Sprintf("%s, from %s to %s",
-		command.Age(g.Time), command.FormatSize(g.From), command.FormatSize(g.To))
+		show.Age(g.Time), show.Size(g.From), show.Size(g.To))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -68,7 +69,7 @@ func createHostVolume(ctx context.Context, c *command.Call, name string, src []b
 	}
 	v := made.Volume
 	return c.Report(v, "Host volume %q is %s on node %s: ID %s",
-		v.Name, v.State, command.ShortID(v.NodeID), v.ID)
+		v.Name, v.State, show.ShortID(v.NodeID), v.ID)
 }
 
 var hostVolumeSheet = command.Sheet[*storage.DynamicHostVolumeStub]{
@@ -78,9 +79,9 @@ var hostVolumeSheet = command.Sheet[*storage.DynamicHostVolumeStub]{
 			v.ID,
 			v.Name,
 			v.PluginID,
-			command.ShortID(v.NodeID),
+			show.ShortID(v.NodeID),
 			v.NodePool,
-			command.FormatSize(v.CapacityBytes),
+			show.Size(v.CapacityBytes),
 			v.State,
 		}
 	},
@@ -129,10 +130,10 @@ func showHostVolume(ctx context.Context, c *command.Call) error {
 			"Node pool", v.NodePool,
 			"State", v.State,
 			"Reason", v.Reason,
-			"Capacity", command.FormatSize(v.CapacityBytes),
+			"Capacity", show.Size(v.CapacityBytes),
 			"Made for", hostVolumeModes(v.RequestedCapabilities),
-			"Created", command.FormatNanos(v.CreateTime),
-			"Modified", command.FormatNanos(v.ModifyTime),
+			"Created", show.Nanos(v.CreateTime),
+			"Modified", show.Nanos(v.ModifyTime),
 		)
 		var rows command.Grid
 		for _, a := range v.Allocations {
@@ -149,7 +150,7 @@ func hostVolumeModes(capabilities []*structs.CSIVolumeCapability) string {
 	for _, c := range capabilities {
 		parts = append(parts, string(c.AccessMode)+"/"+string(c.AttachmentMode))
 	}
-	return command.JoinComma(parts...)
+	return show.JoinComma(parts...)
 }
 
 // findHostVolume returns the ID of the only dynamic host volume whose name is the argument, or whose ID

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
@@ -233,7 +234,7 @@ func InstanceRows(
 	fit func(text string, width int) string,
 ) command.Grid {
 	var rows command.Grid
-	for key, i := range command.Sorted(infos) {
+	for key, i := range show.Sorted(infos) {
 		limit, topology := "", ""
 		if i.NodeInfo != nil {
 			if i.NodeInfo.MaxVolumes > 0 {
@@ -241,18 +242,18 @@ func InstanceRows(
 			}
 
 			if t := i.NodeInfo.AccessibleTopology; t != nil {
-				topology = command.KeyValues(t.Segments)
+				topology = show.KeyValues(t.Segments)
 			}
 		}
 
 		rows.AddRow(
 			label(key),
 			half,
-			command.HealthWord(i.Healthy),
-			command.ShortID(i.AllocID),
+			show.HealthWord(i.Healthy),
+			show.ShortID(i.AllocID),
 			limit,
 			fit(topology, maxTopology),
-			command.Age(i.UpdateTime),
+			show.Age(i.UpdateTime),
 			fit(instanceText(i), maxPluginText),
 		)
 	}
@@ -263,7 +264,7 @@ func InstanceRows(
 // instanceText tells of the health of an instance beyond one word. An instance that is healthy may have a
 // storage that is not.
 func instanceText(i *structs.CSIInfo) string {
-	text := command.HealthText(i.Healthy, i.HealthDescription)
+	text := show.HealthText(i.Healthy, i.HealthDescription)
 	if text == "" && len(i.EndingCalls) > 0 {
 		text = i.EndingCalls[0].Text()
 	}
@@ -274,7 +275,7 @@ func instanceText(i *structs.CSIInfo) string {
 	for _, h := range i.NodeInfo.StorageHealth.Conditions {
 		all = append(all, h.Text())
 	}
-	return command.OneLine("storage: " + strings.Join(all, "; "))
+	return show.OneLine("storage: " + strings.Join(all, "; "))
 }
 
 var pluginStatus = command.Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
@@ -292,7 +293,7 @@ var pluginSheet = command.Sheet[*structs.CSIPluginListStub]{
 			p.ID,
 			p.Provider,
 			controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
-			command.FormatCount(p.NodesHealthy, p.NodesExpected),
+			show.Count(p.NodesHealthy, p.NodesExpected),
 		}
 	},
 }
@@ -302,7 +303,7 @@ func controllersText(required bool, healthy, expected int) string {
 	if !required && expected == 0 {
 		return "not needed"
 	}
-	return command.FormatCount(healthy, expected)
+	return show.Count(healthy, expected)
 }
 
 func printPlugin(ctx context.Context, c *command.Call, p *structs.CSIPlugin) error {
@@ -312,7 +313,7 @@ func printPlugin(ctx context.Context, c *command.Call, p *structs.CSIPlugin) err
 		"Provider", p.Provider,
 		"Version", p.Version,
 		"Controllers healthy", healthyControllers,
-		"Nodes healthy", command.FormatCount(p.NodesHealthy, p.NodesExpected),
+		"Nodes healthy", show.Count(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 		"Calls", callsText(p),
 		"Drift", driftOfPlugin(ctx, c, p.ID),
@@ -320,8 +321,8 @@ func printPlugin(ctx context.Context, c *command.Call, p *structs.CSIPlugin) err
 
 	whole := func(text string, _ int) string { return text }
 	instances := append(
-		InstanceRows("controller", p.Controllers, command.ShortID, whole),
-		InstanceRows("node", p.Nodes, command.ShortID, whole)...)
+		InstanceRows("controller", p.Controllers, show.ShortID, whole),
+		InstanceRows("node", p.Nodes, show.ShortID, whole)...)
 	c.Section("Instances", "Node"+InstanceTitles, instances)
 	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
@@ -339,7 +340,7 @@ func callsText(p *structs.CSIPlugin) string {
 
 	text := fmt.Sprintf("%d in flight, %d waiting", p.CallsInFlight, p.CallsWaiting)
 	if p.CallsWaiting > 0 {
-		text += ", the oldest began to wait " + command.Age(p.CallsWaitSince)
+		text += ", the oldest began to wait " + show.Age(p.CallsWaitSince)
 	}
 	return text
 }
@@ -353,7 +354,7 @@ func capabilities(p *structs.CSIPlugin) string {
 		}
 	}
 
-	for _, instance := range command.Sorted(p.Controllers) {
+	for _, instance := range show.Sorted(p.Controllers) {
 		if i := instance.ControllerInfo; i != nil {
 			addIf(i.SupportsCreateDelete, "create")
 			addIf(i.SupportsAttachDetach, "attach")
@@ -367,7 +368,7 @@ func capabilities(p *structs.CSIPlugin) string {
 		}
 	}
 
-	for _, instance := range command.Sorted(p.Nodes) {
+	for _, instance := range show.Sorted(p.Nodes) {
 		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
@@ -376,5 +377,5 @@ func capabilities(p *structs.CSIPlugin) string {
 		}
 	}
 
-	return command.JoinComma(names...)
+	return show.JoinComma(names...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -69,7 +70,7 @@ func endingCalls(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		return nil
 	}
 	for _, half := range []map[string]*structs.CSIInfo{p.Controllers, p.Nodes} {
-		for node, i := range command.Sorted(half) {
+		for node, i := range show.Sorted(half) {
 			for _, ending := range i.EndingCallsOf(v.NamesOfCalls()) {
 				calls = append(calls, fmt.Sprintf("%s at node %s, which ended the plugin", ending.RPC, c.ID(node)))
 			}

@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -41,14 +42,14 @@ func ReadShown(ctx context.Context, c *api.Client, r Release) (*Shown, error) {
 	n, _, err := nodes.Get(ctx, c, r.NodeID, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
-		shown.line("Node %s has no row any more.", command.ShortID(r.NodeID))
+		shown.line("Node %s has no row any more.", show.ShortID(r.NodeID))
 	case err != nil:
 		return nil, err
 	default:
 		shown.Epoch = n.Epoch
 		shown.line("Node %s is %s.", n.Name, n.Status)
 		if n.Status == structs.NodeDown {
-			shown.Lines = append(shown.Lines, command.LostMachine(n, "write no more")...)
+			shown.Lines = append(shown.Lines, show.LostMachine(n, "write no more")...)
 		}
 	}
 
@@ -58,7 +59,7 @@ func ReadShown(ctx context.Context, c *api.Client, r Release) (*Shown, error) {
 		}
 		shown.Allocs = append(shown.Allocs, claim.AllocID)
 		if len(shown.Allocs) <= mostShown {
-			shown.line("Allocation %s loses its claim on volume %s there.", command.ShortID(claim.AllocID), v.ID)
+			shown.line("Allocation %s loses its claim on volume %s there.", show.ShortID(claim.AllocID), v.ID)
 		}
 	}
 	if more := len(shown.Allocs) - mostShown; more > 0 {

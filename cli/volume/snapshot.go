@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -167,8 +168,8 @@ var snapshotRowSheet = command.Sheet[*storage.VolumeSnapshot]{
 			s.VolumeID,
 			s.PluginID,
 			s.State,
-			command.FormatSize(s.SizeBytes),
-			command.Age(s.CutTime),
+			show.Size(s.SizeBytes),
+			show.Age(s.CutTime),
 			s.ExternalID,
 			s.Group,
 		}
@@ -183,9 +184,9 @@ var externalSnapshotSheet = command.Sheet[*storage.CSISnapshot]{
 			s.Name,
 			s.SourceVolumeID,
 			s.ExternalSourceVolumeID,
-			command.FormatSize(s.SizeBytes),
-			command.Age(s.CreateTime * 1e9),
-			command.YesNo(s.IsReady),
+			show.Size(s.SizeBytes),
+			show.Age(s.CreateTime * 1e9),
+			show.YesNo(s.IsReady),
 		}
 	},
 }
@@ -206,7 +207,7 @@ func listExternalSnapshots(ctx context.Context, c *command.Call) error {
 	}
 
 	for _, text := range page.Warnings {
-		fmt.Fprintf(c.Err, "Warning: %s\n", command.OneLine(text))
+		fmt.Fprintf(c.Err, "Warning: %s\n", show.OneLine(text))
 	}
 	if page.NextToken != "" {
 		fmt.Fprintf(c.Err, "There are more: -page-token %q\n", page.NextToken)
@@ -223,15 +224,15 @@ func printSnapshot(c *command.Call, s *storage.VolumeSnapshot) {
 		"Plugin", s.PluginID,
 		"External ID", s.ExternalID,
 		"State", s.State,
-		"Reason", command.OneLine(s.Reason),
-		"Last error", command.ProblemText(s.LastError),
-		"Consistency", command.OneLine(consistency(s.Consistency)),
-		"Size", command.FormatSize(s.SizeBytes),
-		"Parameters", command.KeyValues(s.Parameters),
+		"Reason", show.OneLine(s.Reason),
+		"Last error", show.ProblemText(s.LastError),
+		"Consistency", show.OneLine(consistency(s.Consistency)),
+		"Size", show.Size(s.SizeBytes),
+		"Parameters", show.KeyValues(s.Parameters),
 		"Secrets from", s.SecretsFrom,
-		"Requested", command.FormatNanos(s.RequestTime),
-		"Taken", command.FormatNanos(s.CutTime),
-		"Ready", command.FormatNanos(s.ReadyTime),
+		"Requested", show.Nanos(s.RequestTime),
+		"Taken", show.Nanos(s.CutTime),
+		"Ready", show.Nanos(s.ReadyTime),
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -112,7 +113,7 @@ var groupSheet = command.Sheet[*storage.GroupSnapshot]{
 			strings.Join(g.VolumeIDs, ", "),
 			g.PluginID,
 			g.State,
-			command.Age(g.CutTime),
+			show.Age(g.CutTime),
 			g.ExternalID,
 		}
 	},
@@ -130,13 +131,13 @@ func groupStatus(ctx context.Context, c *command.Call) error {
 			"Plugin", g.PluginID,
 			"External ID", g.ExternalID,
 			"State", g.State,
-			"Reason", command.OneLine(g.Reason),
-			"Last error", command.ProblemText(g.LastError),
-			"Consistency", command.OneLine(consistency(g.Consistency)),
-			"Parameters", command.KeyValues(g.Parameters),
-			"Requested", command.FormatNanos(g.RequestTime),
-			"Taken", command.FormatNanos(g.CutTime),
-			"Ready", command.FormatNanos(g.ReadyTime),
+			"Reason", show.OneLine(g.Reason),
+			"Last error", show.ProblemText(g.LastError),
+			"Consistency", show.OneLine(consistency(g.Consistency)),
+			"Parameters", show.KeyValues(g.Parameters),
+			"Requested", show.Nanos(g.RequestTime),
+			"Taken", show.Nanos(g.CutTime),
+			"Ready", show.Nanos(g.ReadyTime),
 		)
 		snapshotRowSheet.Section(c, "Snapshots", g.Snapshots)
 		return nil

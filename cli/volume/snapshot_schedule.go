@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/jobspec"
@@ -132,9 +133,9 @@ var scheduleSheet = command.Sheet[*storage.SnapshotSchedule]{
 			scheduleTimes(s),
 			fmt.Sprint(s.Keep),
 			scheduleKeepFor(s),
-			command.YesNo(s.Paused),
+			show.YesNo(s.Paused),
 			s.LastSnapshot,
-			command.OneLine(s.LastError),
+			show.OneLine(s.LastError),
 		}
 	},
 }
@@ -146,7 +147,7 @@ func scheduleKeepFor(s *storage.SnapshotSchedule) string {
 	if s.KeepFor == 0 {
 		return ""
 	}
-	return command.FormatSpan(s.KeepFor)
+	return show.Span(s.KeepFor)
 }
 
 func scheduleStatus(ctx context.Context, c *command.Call) error {
@@ -163,13 +164,13 @@ func scheduleStatus(ctx context.Context, c *command.Call) error {
 			"Time zone", s.TimeZone,
 			"Keep", fmt.Sprint(s.Keep),
 			"Keep for", scheduleKeepFor(s.SnapshotSchedule),
-			"Paused", command.YesNo(s.Paused),
-			"Parameters", command.KeyValues(s.Parameters),
+			"Paused", show.YesNo(s.Paused),
+			"Parameters", show.KeyValues(s.Parameters),
 			"Secrets from", s.SecretsFrom,
-			"Last time", command.FormatNanos(s.Last),
-			"Next time", command.FormatNanos(s.Next),
+			"Last time", show.Nanos(s.Last),
+			"Next time", show.Nanos(s.Next),
 			"Last snapshot", s.LastSnapshot,
-			"Skipped because", command.OneLine(s.LastError),
+			"Skipped because", show.OneLine(s.LastError),
 		)
 
 		all, err := volumes.ListSnapshots(ctx, c.API, volumes.SnapshotFilter{VolumeID: s.VolumeID})

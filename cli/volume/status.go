@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -83,8 +84,8 @@ var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 			v.Class,
 			v.State,
 			v.Drift,
-			deletionTime(v.DeleteAt, command.Age),
-			command.YesNo(v.Schedulable),
+			deletionTime(v.DeleteAt, show.Age),
+			show.YesNo(v.Schedulable),
 			string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders),
 			fmt.Sprint(v.CurrentWriters),
@@ -97,11 +98,11 @@ var attachmentSheet = command.Sheet[*structs.CSIAttachment]{
 	Titles: "Node|State|Read Only|Changed|Last Error",
 	Row: func(_ *command.Call, a *structs.CSIAttachment) []string {
 		return []string{
-			command.ShortID(a.NodeID),
+			show.ShortID(a.NodeID),
 			a.State,
-			command.YesNo(a.ReadOnly),
-			command.Age(a.ModifyTime),
-			command.JoinComma(command.ProblemText(a.LastError), callInFlight(a.Call)),
+			show.YesNo(a.ReadOnly),
+			show.Age(a.ModifyTime),
+			show.JoinComma(show.ProblemText(a.LastError), callInFlight(a.Call)),
 		}
 	},
 }
@@ -110,13 +111,13 @@ var claimSheet = command.Sheet[*structs.CSIClaim]{
 	Titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
 	Row: func(_ *command.Call, c *structs.CSIClaim) []string {
 		return []string{
-			command.ShortID(c.AllocID),
+			show.ShortID(c.AllocID),
 			c.JobID,
-			command.ShortID(c.NodeID),
+			show.ShortID(c.NodeID),
 			c.Mode,
 			string(c.AccessMode),
 			c.State,
-			command.Age(c.CreateTime),
+			show.Age(c.CreateTime),
 			c.Reason,
 		}
 	},
@@ -128,9 +129,9 @@ var snapshotSheet = command.Sheet[*storage.VolumeSnapshot]{
 		return []string{
 			s.Name,
 			s.State,
-			command.FormatSize(s.SizeBytes),
-			command.Age(s.CutTime),
-			cmp.Or(command.OneLine(s.Reason), command.ProblemText(s.LastError)),
+			show.Size(s.SizeBytes),
+			show.Age(s.CutTime),
+			cmp.Or(show.OneLine(s.Reason), show.ProblemText(s.LastError)),
 		}
 	},
 }
@@ -162,22 +163,22 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Class", v.Class,
 		"Job", v.JobID,
 		"Ends with", allocOf(c, v),
-		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
+		"Provider", show.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
 		"Deleted", markText(&v.CSIVolume),
-		"Last error", command.ProblemText(v.LastError),
+		"Last error", show.ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
-		"Capacity", command.FormatSize(v.Capacity),
+		"Capacity", show.Size(v.Capacity),
 		"Grows to", watch.GrowthText(v),
 		"Grows by itself", growRule(v.Grow),
 		"Last growth", lastGrowth(v.Grown),
 		"Does not grow", storage.GrowFault(&v.CSIVolume),
 		"Trimmed", trimRule(v.Trim),
-		"Schedulable", command.YesNo(v.Schedulable),
+		"Schedulable", show.YesNo(v.Schedulable),
 		"Blocked", watch.BlockedText(v),
 		"Controllers healthy",
 		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
-		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),
+		"Nodes healthy", show.Count(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"Labels", structs.LabelsText(v.Labels),
@@ -188,19 +189,19 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"On node loss", v.LossPolicy,
 		"Reclaim", reclaimText(&v.CSIVolume),
 		"Secrets from", v.SecretsVariable,
-		"Created", command.FormatNanos(v.CreateTime),
-		"Modified", command.FormatNanos(v.ModifyTime),
+		"Created", show.Nanos(v.CreateTime),
+		"Modified", show.Nanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
 		"Forced", forcedText(v.Forced),
 	)
 
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
-			command.JoinComma(v.WaitingJobs...))
+			show.JoinComma(v.WaitingJobs...))
 	}
 
 	for _, text := range v.Warnings {
-		c.Printf("\nWarning: %s\n", command.OneLine(text))
+		c.Printf("\nWarning: %s\n", show.OneLine(text))
 	}
 
 	printUse(ctx, c, v)
@@ -222,10 +223,10 @@ func printSnapshots(ctx context.Context, c *command.Call, id string) {
 
 // mutableText shows the mutable parameters that the plugin has, and the wanted values of changing ones.
 func mutableText(v *structs.CSIVolume) string {
-	text := command.KeyValues(v.AppliedParameters)
+	text := show.KeyValues(v.AppliedParameters)
 	pending := storage.PendingParameters(v)
 	if len(pending) > 0 {
-		text = command.JoinComma(text, "is to have "+command.KeyValues(pending))
+		text = show.JoinComma(text, "is to have "+show.KeyValues(pending))
 	}
 	return text
 }
@@ -236,7 +237,7 @@ func callInFlight(call *structs.CSICall) string {
 		return ""
 	}
 	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
-		command.ShortID(call.NodeID), call.Op, command.Age(call.Time))
+		show.ShortID(call.NodeID), call.Op, show.Age(call.Time))
 }
 
 func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
@@ -244,7 +245,7 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 		return ""
 	}
 	return fmt.Sprintf("on node %s, under allocation %s, which released it %s",
-		command.ShortID(t.NodeID), command.ShortID(t.AllocID), command.Age(t.Time))
+		show.ShortID(t.NodeID), show.ShortID(t.AllocID), show.Age(t.Time))
 }
 
 func forcedText(f *structs.CSIForced) string {
@@ -254,10 +255,10 @@ func forcedText(f *structs.CSIForced) string {
 
 	return fmt.Sprintf("%s, node %s, by %s %s: %s",
 		f.What,
-		command.ShortID(f.NodeID),
+		show.ShortID(f.NodeID),
 		f.By,
-		command.Age(f.Time),
-		command.OneLine(f.Reason))
+		show.Age(f.Time),
+		show.OneLine(f.Reason))
 }
 
 func capabilityText(caps []*structs.CSIVolumeCapability) string {
@@ -266,7 +267,7 @@ func capabilityText(caps []*structs.CSIVolumeCapability) string {
 		parts = append(parts,
 			fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
 	}
-	return command.JoinComma(parts...)
+	return show.JoinComma(parts...)
 }
 
 func mountOptions(o *structs.CSIMountOptions) string {
@@ -279,14 +280,14 @@ func mountOptions(o *structs.CSIMountOptions) string {
 		flags = "flags " + flags
 	}
 
-	return command.JoinComma(o.FSType, flags)
+	return show.JoinComma(o.FSType, flags)
 }
 
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
 		if t != nil { // JSON may have null in the list
-			parts = append(parts, command.KeyValues(t.Segments))
+			parts = append(parts, show.KeyValues(t.Segments))
 		}
 	}
 	return strings.Join(parts, " or ")

@@ -3,6 +3,7 @@ package volume
 import (
 	"time"
 
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs/storage"
 )
@@ -12,7 +13,7 @@ func trimRule(every *time.Duration) string {
 	if every == nil || *every == 0 {
 		return ""
 	}
-	return "every " + command.FormatSpan(*every)
+	return "every " + show.Span(*every)
 }
 
 var trimSheet = command.Sheet[*storage.VolumeUsage]{
@@ -20,14 +21,14 @@ var trimSheet = command.Sheet[*storage.VolumeUsage]{
 	Row: func(_ *command.Call, u *storage.VolumeUsage) []string {
 		given := ""
 		if u.Trim.Time != 0 {
-			given = command.FormatSize(u.Trim.Bytes)
+			given = show.Size(u.Trim.Bytes)
 		}
 		return []string{
-			command.ShortID(u.NodeID),
-			command.Age(u.Trim.Time),
+			show.ShortID(u.NodeID),
+			show.Age(u.Trim.Time),
 			given,
-			command.Age(u.Trim.Next),
-			command.OneLine(u.Trim.Fault),
+			show.Age(u.Trim.Next),
+			show.OneLine(u.Trim.Fault),
 		}
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -31,7 +32,7 @@ var undeleteCommand = command.Command{
 
 // reportMark tells that a volume is deleted later.
 func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
-	w.WriteLine("Volume %q is marked: its plugin deletes it after %s", v.ID, command.FormatNanos(v.DeleteAt))
+	w.WriteLine("Volume %q is marked: its plugin deletes it after %s", v.ID, show.Nanos(v.DeleteAt))
 	w.WriteLine("  to keep it: %s", storage.UndeleteCommand(&v.CSIVolume))
 	w.WriteLine("  to delete it at once: %s", structs.CommandLine(v.Namespace, "volume delete -now", v.ID))
 	return w.Call.WriteOutcome(command.Changed{
@@ -42,7 +43,7 @@ func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
 
 // deletionTime describes the time of the deletion of a marked volume, in UnixNano. 0 is "".
 func deletionTime(nanos int64, format func(int64) string) string {
-	if nanos != 0 && nanos <= command.Now().UnixNano() {
+	if nanos != 0 && nanos <= show.Now().UnixNano() {
 		return "once nobody has it"
 	}
 	return format(nanos)
@@ -53,7 +54,7 @@ func markText(v *structs.CSIVolume) string {
 	if !v.Marked() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, command.FormatNanos), v.DeleteCause,
+	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, show.Nanos), v.DeleteCause,
 		storage.UndeleteCommand(v))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
@@ -145,10 +146,10 @@ func useCells(u *storage.VolumeUsage) []string {
 		bytes = &storage.UsageAmount{}
 	}
 	return []string{
-		command.ShortID(u.NodeID),
-		command.FormatSize(bytes.Total),
-		command.FormatSize(bytes.Used),
-		command.FormatSize(bytes.Available),
+		show.ShortID(u.NodeID),
+		show.Size(bytes.Total),
+		show.Size(bytes.Used),
+		show.Size(bytes.Available),
 		percentText(u.Bytes),
 		percentText(u.Inodes),
 		measured(u),
@@ -161,7 +162,7 @@ func measured(u *storage.VolumeUsage) string {
 	if u.Time == 0 && u.Error == "" {
 		return "not yet"
 	}
-	return command.Age(u.Time)
+	return show.Age(u.Time)
 }
 
 func percentText(a *storage.UsageAmount) string {
@@ -176,11 +177,11 @@ func useRemark(u *storage.VolumeUsage) string {
 	ill := alloc.IllMount(u)
 	switch {
 	case ill != "":
-		return command.OneLine(ill)
+		return show.OneLine(ill)
 	case u.Condition != nil && u.Condition.Abnormal:
 		return alloc.VolumeCondition(u.Condition)
 	case u.Error != "":
-		return command.OneLine("not measured: " + u.Error)
+		return show.OneLine("not measured: " + u.Error)
 	}
 	return alloc.VolumeCondition(u.Condition)
 }
@@ -207,6 +208,6 @@ func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) 
 
 func warn(c *command.Call, warnings []string) {
 	for _, text := range warnings {
-		fmt.Fprintf(c.Err, "Warning: %s\n", command.OneLine(text))
+		fmt.Fprintf(c.Err, "Warning: %s\n", show.OneLine(text))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -321,15 +322,15 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 
 	warnOfVolume(w, made)
 	w.WriteLine("Volume %q is ready: %s", v.ID,
-		command.JoinComma("external ID "+made.ExternalID, command.FormatSize(made.Capacity)))
+		show.JoinComma("external ID "+made.ExternalID, show.Size(made.Capacity)))
 	switch {
 	case made.Expands():
 		w.WriteLine("It grows to %s when its plugin can be called: %s",
-			command.FormatSize(made.RequestedCapacityMin),
+			show.Size(made.RequestedCapacityMin),
 			structs.CommandLine(v.Namespace, "volume status", v.ID))
 	case made.NodeExpandBytes > 0:
 		w.WriteLine("Its content grows to %s at the next mount on a node",
-			command.FormatSize(made.NodeExpandBytes))
+			show.Size(made.NodeExpandBytes))
 	}
 
 	return w.Call.WriteOutcome(made.CSIVolume)
@@ -466,5 +467,5 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	return c.Report(resp, "%s", command.OneLine(resp.Detail))
+	return c.Report(resp, "%s", show.OneLine(resp.Detail))
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
-	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -32,7 +32,7 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 	}
 
 	var out []AllocClaim
-	for alias, request := range command.Sorted(group.Volumes) {
+	for alias, request := range show.Sorted(group.Volumes) {
 		if !request.NeedsClaim() {
 			continue
 		}

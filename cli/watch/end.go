@@ -7,8 +7,8 @@ import (
 	"berth/api"
 	"berth/api/allocs"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/api/volumes"
-	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -47,7 +47,7 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, used []string) er
 		}
 
 		if left > 0 {
-			w.WriteChange("left", "%s still to end", command.Plural(left, "allocation"))
+			w.WriteChange("left", "%s still to end", show.Plural(left, "allocation"))
 		}
 
 		err = w.AwaitChange(ctx, q, meta)
@@ -85,13 +85,13 @@ func (w *Watch) heldVolumes(ctx context.Context, jobID string, of []string) (sti
 func WhyHeld(claim *structs.CSIClaim) string {
 	switch {
 	case claim.Reason != "":
-		return command.OneLine(claim.Reason)
+		return show.OneLine(claim.Reason)
 	case claim.ReleaseError != nil:
 		why := *claim.ReleaseError
 		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
 			why.RetryTime = 0
 		}
-		return command.ProblemText(&why)
+		return show.ProblemText(&why)
 	}
 	return "its node has not released it yet"
 }

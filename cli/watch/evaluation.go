@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/jobs"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -22,8 +23,8 @@ func (w *Watch) AwaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 			return nil, err
 		}
 
-		text := command.WithDescription(e.Status, e.StatusDescription)
-		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(command.Now()) {
+		text := show.WithDescription(e.Status, e.StatusDescription)
+		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(show.Now()) {
 			text += ", due at " + due.Local().Format(time.RFC3339)
 		}
 
@@ -61,7 +62,7 @@ func (w *Watch) AwaitPlacement(ctx context.Context, evalID string, wait bool) er
 
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
 		return structs.Internalf("the evaluation ended as %s",
-			command.WithDescription(e.Status, e.StatusDescription))
+			show.WithDescription(e.Status, e.StatusDescription))
 	}
 
 	w.NextEval = e.NextEval
@@ -86,12 +87,12 @@ func (w *Watch) AwaitPlacement(ctx context.Context, evalID string, wait bool) er
 // PrintFailures writes for each group which filter rejected how many nodes and why, the same text once.
 func PrintFailures(c *command.Call, e *structs.Evaluation) {
 	first := map[string]string{} // the group with the text
-	for group, m := range command.Sorted(e.FailedTGAllocs) {
+	for group, m := range show.Sorted(e.FailedTGAllocs) {
 		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
 		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n",
 			group,
-			command.Plural(n, "allocation"),
-			command.Plural(m.NodesEvaluated, "node"))
+			show.Plural(n, "allocation"),
+			show.Plural(m.NodesEvaluated, "node"))
 		text := strings.Join(failureLines(m), "\n    ")
 		if earlier := first[text]; earlier != "" {
 			text = fmt.Sprintf("as group %q", earlier)
@@ -108,25 +109,25 @@ func failureLines(m *structs.AllocMetric) []string {
 	for _, r := range m.Rejections {
 		nodes := ""
 		if r.Nodes > 0 {
-			nodes = command.Plural(r.Nodes, "node") + " "
+			nodes = show.Plural(r.Nodes, "node") + " "
 		}
 
 		lines = append(lines, fmt.Sprintf("%srejected by %s: %s",
-			nodes, r.Filter, command.OneLine(r.Reason)))
+			nodes, r.Filter, show.OneLine(r.Reason)))
 	}
 
 	if lines != nil {
 		return lines
 	}
 
-	for reason, n := range command.Sorted(m.ConstraintFiltered) {
+	for reason, n := range show.Sorted(m.ConstraintFiltered) {
 		lines = append(lines, fmt.Sprintf("%s rejected: %s",
-			command.Plural(n, "node"), reason))
+			show.Plural(n, "node"), reason))
 	}
 
-	for dimension, n := range command.Sorted(m.DimensionExhausted) {
+	for dimension, n := range show.Sorted(m.DimensionExhausted) {
 		lines = append(lines, fmt.Sprintf("%s without enough %s",
-			command.Plural(n, "node"), dimension))
+			show.Plural(n, "node"), dimension))
 	}
 
 	if lines == nil && m.NodesEvaluated == 0 {

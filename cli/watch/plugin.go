@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -92,7 +93,7 @@ func ownInstances(
 					healthy++
 				case why == "" && i != nil && i.AllocID == a.ID:
 					why = fmt.Sprintf("; the %s on %s: %s",
-						kind, NodeLabel(a), command.OneLine(i.HealthDescription))
+						kind, NodeLabel(a), show.OneLine(i.HealthDescription))
 				}
 			}
 		}
@@ -121,19 +122,19 @@ func PluginProblems(p *structs.CSIPlugin) command.Grid {
 			seen[i.AllocID] = true
 			if !i.Healthy {
 				rows.AddRow(
-					command.ShortID(node),
+					show.ShortID(node),
 					half,
-					command.ShortID(i.AllocID),
-					command.Age(i.UpdateTime),
-					command.OneLine(i.HealthDescription))
+					show.ShortID(i.AllocID),
+					show.Age(i.UpdateTime),
+					show.OneLine(i.HealthDescription))
 			}
 			for _, c := range i.EndingCalls {
 				rows.AddRow(
-					command.ShortID(node),
+					show.ShortID(node),
 					half,
-					command.ShortID(i.AllocID),
-					command.Age(c.Time),
-					command.OneLine(c.Text()))
+					show.ShortID(i.AllocID),
+					show.Age(c.Time),
+					show.OneLine(c.Text()))
 			}
 		}
 	}
@@ -148,7 +149,7 @@ func PluginProblems(p *structs.CSIPlugin) command.Grid {
 		}
 
 		since, cause := allocProblem(a)
-		rows.AddRow(NodeLabel(a), "", command.ShortID(a.ID), command.Age(since), cause)
+		rows.AddRow(NodeLabel(a), "", show.ShortID(a.ID), show.Age(since), cause)
 	}
 
 	slices.SortFunc(rows, slices.Compare)
@@ -193,12 +194,12 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 
 	cause = strings.TrimPrefix(LastEvent(a), ": ")
 	if last != nil {
-		cause = last.Type + ": " + command.OneLine(EventText(last))
+		cause = last.Type + ": " + show.OneLine(EventText(last))
 		cause = strings.TrimSuffix(cause, ": ")
 	}
 
 	if restarts > 0 {
-		cause = command.JoinComma(cause, "restarted "+command.Plural(int(restarts), "time"))
+		cause = show.JoinComma(cause, "restarted "+show.Plural(int(restarts), "time"))
 	}
 
 	return cmp.Or(since, a.CreateTime), cause

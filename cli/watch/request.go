@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -60,12 +61,12 @@ const (
 
 // SeeAlloc returns the next step after a request about an allocation.
 func SeeAlloc(c *command.Call, id string) string {
-	return "to see its state: " + structs.CommandLine(c.Namespace(), "alloc status", command.ShortID(id))
+	return "to see its state: " + structs.CommandLine(c.Namespace(), "alloc status", show.ShortID(id))
 }
 
 // SeeNode returns the next step after a request about a node.
 func SeeNode(id string) string {
-	return "to see its state: " + structs.CommandLine("", "node status", command.ShortID(id))
+	return "to see its state: " + structs.CommandLine("", "node status", show.ShortID(id))
 }
 
 // SeePlugin returns the next step after a request about a plugin.
@@ -108,7 +109,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 		return
 	}
 
-	why := command.JoinComma(command.ProblemText(d.LastError), BlockedText(d), GrowthText(d))
+	why := show.JoinComma(show.ProblemText(d.LastError), BlockedText(d), GrowthText(d))
 	switch {
 	case why == "":
 		why = "waits for the answer of the plugin"
@@ -125,7 +126,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 
 	for _, r := range causes[:min(len(causes), mostCauses)] {
 		if r.Remedy != "" {
-			w.WriteChange("remedy "+r.Remedy, "  -> %s", command.OneLine(r.Remedy))
+			w.WriteChange("remedy "+r.Remedy, "  -> %s", show.OneLine(r.Remedy))
 		}
 	}
 }
@@ -151,13 +152,13 @@ func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
 	for _, claim := range d.Claims {
 		if claim.NodeID == nodeID {
 			held := fmt.Sprintf("the claim of allocation %s: %s", w.Call.ID(claim.AllocID), WhyHeld(claim))
-			why = command.JoinComma(why, held)
+			why = show.JoinComma(why, held)
 		}
 	}
 
 	for _, a := range d.Attachments {
 		if a.NodeID == nodeID && a.LastError != nil {
-			why = command.JoinComma(why, command.ProblemText(a.LastError))
+			why = show.JoinComma(why, show.ProblemText(a.LastError))
 		}
 	}
 
@@ -165,5 +166,5 @@ func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
 		why = "waits for the answer of the node"
 	}
 
-	w.WriteChange("volume", "Volume %q on node %s: %s", id, command.ShortID(nodeID), why)
+	w.WriteChange("volume", "Volume %q on node %s: %s", id, show.ShortID(nodeID), why)
 }

@@ -3,7 +3,7 @@ package watch
 import (
 	"fmt"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -13,9 +13,9 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.Expands() && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s",
-			command.FormatSize(v.RequestedCapacityMin), v.ExpandBlocked)
+			show.Size(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.Expands():
-		return command.FormatSize(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
+		return show.Size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
@@ -24,7 +24,7 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
 			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s",
-				command.ShortID(c.AllocID), command.ShortID(c.NodeID), text))
+				show.ShortID(c.AllocID), show.ShortID(c.NodeID), text))
 		}
 	}
 
@@ -32,18 +32,18 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
 
-	return command.FormatSize(v.NodeExpandBytes) + ": " + command.JoinComma(parts...)
+	return show.Size(v.NodeExpandBytes) + ": " + show.JoinComma(parts...)
 }
 
 // claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.
 func claimGrowth(c *structs.CSIClaim) string {
 	switch {
 	case c.ExpandBytes == 0 && c.ExpandError != nil:
-		return "sees the old size until the next mount: " + command.ProblemText(c.ExpandError)
+		return "sees the old size until the next mount: " + show.ProblemText(c.ExpandError)
 	case c.ExpandBytes == 0:
 		return ""
 	case c.ExpandError != nil:
-		return "sees the old size: " + command.ProblemText(c.ExpandError)
+		return "sees the old size: " + show.ProblemText(c.ExpandError)
 	}
 	return "sees the old size: its node has not reported the growth yet"
 }

@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/internal/netfault"
@@ -54,7 +55,7 @@ func New(c *command.Call) *Watch {
 		Call:    c,
 		API:     c.API,
 		out:     command.Printable{To: c.Out},
-		start:   command.Now(),
+		start:   show.Now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
 		Failed:  map[string]bool{},
@@ -83,7 +84,7 @@ func (w *Watch) Follow(
 
 // WriteLine writes a line with the time since the start.
 func (w *Watch) WriteLine(format string, args ...any) {
-	seconds := command.Now().Sub(w.start).Seconds()
+	seconds := show.Now().Sub(w.start).Seconds()
 	fmt.Fprintf(w.out, "%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
 }
 
@@ -136,7 +137,7 @@ func (w *Watch) RetryOutage(ctx context.Context, follow func(context.Context) er
 			return structs.Unavailablef("%w; the operation continues%s", err, w.Advice())
 		}
 
-		w.WriteChange("outage", "  waits for the servers: %s", command.OneLine(err.Error()))
+		w.WriteChange("outage", "  waits for the servers: %s", show.OneLine(err.Error()))
 		select {
 		case <-time.After(outagePause):
 		case <-ctx.Done():
@@ -232,7 +233,7 @@ func runningText(job *structs.Job, n int) string {
 		return fmt.Sprintf("Job %q is registered; no node has to run it now", job.ID)
 	}
 	return fmt.Sprintf("Job %q: %s %s",
-		job.ID, command.Plural(n, "allocation"), state)
+		job.ID, show.Plural(n, "allocation"), state)
 }
 
 // reportAllocs writes the changes of allocations and counts those with the requested state.
@@ -292,16 +293,16 @@ func EndText(a *structs.AllocListStub) string {
 	case a.ClientDescription == "":
 		return a.ClientStatus + event
 	case text == "" || strings.Contains(a.ClientDescription, text):
-		return command.WithDescription(a.ClientStatus, command.OneLine(a.ClientDescription))
-	case strings.Contains(text, command.OneLine(a.ClientDescription)):
+		return show.WithDescription(a.ClientStatus, show.OneLine(a.ClientDescription))
+	case strings.Contains(text, show.OneLine(a.ClientDescription)):
 		return a.ClientStatus + event
 	}
-	return command.WithDescription(a.ClientStatus, command.OneLine(a.ClientDescription)) + event
+	return show.WithDescription(a.ClientStatus, show.OneLine(a.ClientDescription)) + event
 }
 
 // NodeLabel returns the name of the node of an allocation, or its short ID.
 func NodeLabel(a *structs.AllocListStub) string {
-	return cmp.Or(a.NodeName, command.ShortID(a.NodeID))
+	return cmp.Or(a.NodeName, show.ShortID(a.NodeID))
 }
 
 // reportClaims writes the volumes that an allocation waits for before its start, and the reasons.
@@ -325,7 +326,7 @@ func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 		case v.Claim == nil:
 		case v.Claim.State == structs.ClaimWaiting:
 			w.WriteChange(a.ID+v.Volume, "  waits for volume %s: %s",
-				v.Volume, command.OneLine(v.Claim.Reason))
+				v.Volume, show.OneLine(v.Claim.Reason))
 		default:
 			err := w.reportAttachment(ctx, a, v.Volume)
 			if err != nil {
@@ -348,7 +349,7 @@ func (w *Watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, 
 			t.State != structs.AttachmentAttached &&
 			t.LastError != nil {
 			w.WriteChange(a.ID+volume, "  volume %s is %s: %s",
-				volume, t.State, command.ProblemText(t.LastError))
+				volume, t.State, show.ProblemText(t.LastError))
 		}
 	}
 	return nil
@@ -369,7 +370,7 @@ func LastEvent(a *structs.AllocListStub) string {
 	if newest == nil {
 		return ""
 	}
-	return ": " + cmp.Or(command.OneLine(EventText(newest)), newest.Type)
+	return ": " + cmp.Or(show.OneLine(EventText(newest)), newest.Type)
 }
 
 // EventText returns the text of an event for users.

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/allocs"
 	"berth/api/jobs"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
@@ -75,7 +76,7 @@ func (w *Watch) explain(ctx context.Context) {
 		shown := w.Waits.Jobs[:min(len(w.Waits.Jobs), mostDrained)]
 		w.explainJobs(ctx, shown...)
 		if rest := len(w.Waits.Jobs) - len(shown); rest > 0 {
-			w.WriteChange("jobs", "  and %s: %s", command.Plural(rest, "more job"), w.whyCommand())
+			w.WriteChange("jobs", "  and %s: %s", show.Plural(rest, "more job"), w.whyCommand())
 		}
 	case "volume":
 		causes, waits := w.causesOf(ctx, volumes.Why, one)
@@ -126,13 +127,13 @@ func (w *Watch) writeCauses(causes []*structs.Reason) {
 		if w.Waits.causes[r.Same()] {
 			continue
 		}
-		w.WriteLine("  waits: %s", command.OneLine(r.Text))
+		w.WriteLine("  waits: %s", show.OneLine(r.Text))
 		if r.Remedy != "" {
-			w.WriteLine("    -> %s", command.OneLine(r.Remedy))
+			w.WriteLine("    -> %s", show.OneLine(r.Remedy))
 		}
 	}
 	if rest > 0 {
-		w.WriteChange("causes", "  and %s more: %s", command.Plural(rest, "reason"), w.whyCommand())
+		w.WriteChange("causes", "  and %s more: %s", show.Plural(rest, "reason"), w.whyCommand())
 	}
 	w.Waits.causes = current
 }
@@ -152,7 +153,7 @@ func (w *Watch) explainChecks(ctx context.Context, job Named) {
 		for _, check := range checks {
 			w.WriteChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s",
 				check.Check, check.Service, w.Call.ID(a.ID),
-				command.WithDescription(check.Status, command.OneLine(check.Output)))
+				show.WithDescription(check.Status, show.OneLine(check.Output)))
 		}
 	}
 }

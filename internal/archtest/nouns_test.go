@@ -19,8 +19,9 @@ var areaWords = map[string][]string{
 		"report", "semver", "storage", "taskfiles", "validate"},
 	"state":     {"csi", "schema", "sharing", "trust", "volumesecrets"},
 	"endpoints": {"access", "audit", "cluster", "core", "csi", "injection", "query", "release", "rights"},
-	"api":       {"access", "allocs", "areas", "events", "jobs", "nodes", "operator", "transport", "volumes"},
-	"cli":       {"access", "certificate", "command", "debug", "operator", "setup", "watch"},
+	"api": {"access", "allocs", "areas", "events", "jobs", "nodes", "operator", "show", "transport",
+		"volumes"},
+	"cli": {"access", "certificate", "command", "debug", "operator", "setup", "watch"},
 }
 
 // emptyNames say nothing about what is in a package.

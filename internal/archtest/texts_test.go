@@ -20,7 +20,7 @@ var textSearches = []string{
 
 // shownOnce are the functions that search a text to leave out what it shows already. The texts are those of
 // plugins and drivers.
-var shownOnce = []string{"cli/command.ProblemText", "cli/watch.EndText"}
+var shownOnce = []string{"api/show.ProblemText", "cli/watch.EndText"}
 
 // TestTexts_DecideNothing: a text for people may change at any time, so code decides by typed fields.
 func TestTexts_DecideNothing(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"berth/api/allocs"
 	"berth/api/jobs"
 	"berth/api/nodes"
+	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
@@ -100,7 +101,7 @@ func describeLoss(ctx context.Context, c *api.Client, t Target) (*Shown, error) 
 	if err != nil {
 		return nil, err
 	}
-	shown.Notes = slices.Insert(shown.Notes, 1, command.LostMachine(n, "be off")...)
+	shown.Notes = slices.Insert(shown.Notes, 1, show.LostMachine(n, "be off")...)
 	return shown, nil
 }
 
@@ -114,14 +115,14 @@ func describeClaims(ctx context.Context, c *api.Client, t Target) (*Shown, error
 		return nil, structs.Preconditionf("node %s is %s: its lease and grace have not ended", s.Name, s.Status)
 	}
 	shown := &Shown{Epoch: s.Epoch}
-	shown.note("Node %s is down. It has %s on volumes.", s.Name, command.Plural(len(s.Claims), "claim"))
+	shown.note("Node %s is down. It has %s on volumes.", s.Name, show.Plural(len(s.Claims), "claim"))
 	for i, l := range s.Claims {
 		if i == mostNotes {
 			shown.note("%d more claims.", len(s.Claims)-i)
 			break
 		}
 		shown.note("Volume %s of namespace %s is released: allocation %s of job %s has it.",
-			l.VolumeID, l.Namespace, command.ShortID(l.AllocID), l.JobID)
+			l.VolumeID, l.Namespace, show.ShortID(l.AllocID), l.JobID)
 	}
 	return shown, nil
 }

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -84,7 +84,7 @@ func NewPicture(f VolumeFacts) *Picture {
 		Problems:  slices.Clone(v.Warnings),
 	}
 	if v.LastError != nil {
-		p.Problems = append(p.Problems, command.ProblemText(v.LastError))
+		p.Problems = append(p.Problems, show.ProblemText(v.LastError))
 	}
 	p.Problems = append(p.Problems, conditions(f.Usage)...)
 
@@ -117,12 +117,12 @@ func conditions(all *storage.VolumeUsageResponse) (lines []string) {
 	for _, h := range all.Health {
 		if h.Condition != nil && h.Condition.Abnormal {
 			lines = append(lines, "the controllers of its plugin report it as abnormal since "+
-				command.Age(h.Since)+reason(h.Condition.Message))
+				show.Age(h.Since)+reason(h.Condition.Message))
 		}
 	}
 	for _, u := range all.Usages {
 		if u.Condition != nil && u.Condition.Abnormal {
-			lines = append(lines, "the plugin reports it as abnormal on node "+command.ShortID(u.NodeID)+
+			lines = append(lines, "the plugin reports it as abnormal on node "+show.ShortID(u.NodeID)+
 				reason(u.Condition.Message))
 		}
 	}
@@ -134,7 +134,7 @@ func (f VolumeFacts) chain(place int, c *structs.CSIClaim) Chain {
 	chain := Chain{
 		Place:    place,
 		AllocID:  c.AllocID,
-		Alloc:    command.ShortID(c.AllocID),
+		Alloc:    show.ShortID(c.AllocID),
 		AllocTo:  To(AllocPath, c.Namespace, c.AllocID),
 		JobID:    c.JobID,
 		JobTo:    To(JobPath, c.Namespace, c.JobID),
@@ -181,9 +181,9 @@ func markRelease(steps []Step, c *structs.CSIClaim) {
 			missing = "node " + s.Text + " and has not released it"
 		case s.Name == "Mount":
 			s.State = Waits
-			s.Text = "its allocation ended " + command.Age(c.EndTime) + "; " + missing
+			s.Text = "its allocation ended " + show.Age(c.EndTime) + "; " + missing
 			if c.ReleaseError != nil {
-				s.Text += ": " + command.ProblemText(c.ReleaseError)
+				s.Text += ": " + show.ProblemText(c.ReleaseError)
 			}
 		case s.State == Waits:
 			s.State = Done
@@ -193,11 +193,11 @@ func markRelease(steps []Step, c *structs.CSIClaim) {
 
 func claimStep(c *structs.CSIClaim) Step {
 	if c.State == structs.ClaimGranted {
-		return Step{Name: "Claim", Text: "granted " + command.Age(c.GrantTime), State: Done}
+		return Step{Name: "Claim", Text: "granted " + show.Age(c.GrantTime), State: Done}
 	}
 	return Step{
 		Name:  "Claim",
-		Text:  "waits since " + command.Age(c.CreateTime) + reason(c.Reason),
+		Text:  "waits since " + show.Age(c.CreateTime) + reason(c.Reason),
 		State: Waits,
 	}
 }
@@ -231,13 +231,13 @@ func (f VolumeFacts) attachmentStep(c *structs.CSIClaim) Step {
 
 // attachment shows one attachment, with the call that is in flight and the last fault.
 func (f VolumeFacts) attachment(a *structs.CSIAttachment) Step {
-	words := a.State + " " + command.Age(a.ModifyTime)
+	words := a.State + " " + show.Age(a.ModifyTime)
 	if a.LastError != nil {
-		words += reason(command.ProblemText(a.LastError))
+		words += reason(show.ProblemText(a.LastError))
 	}
 	if a.Call != nil {
 		words += fmt.Sprintf("; node %s was called to %s it %s and has not reported the outcome",
-			command.ShortID(a.Call.NodeID), a.Call.Op, command.Age(a.Call.Time))
+			show.ShortID(a.Call.NodeID), a.Call.Op, show.Age(a.Call.Time))
 	}
 	return Step{
 		Name:  "Attachment",
@@ -250,7 +250,7 @@ func (f VolumeFacts) attachment(a *structs.CSIAttachment) Step {
 func (f VolumeFacts) nodeStep(c *structs.CSIClaim) Step {
 	s := Step{
 		Name:  "Node",
-		Text:  cmp.Or(f.nodeName(c.AllocID), command.ShortID(c.NodeID)),
+		Text:  cmp.Or(f.nodeName(c.AllocID), show.ShortID(c.NodeID)),
 		State: Unknown,
 		Link:  To(NodePath, "", c.NodeID),
 	}
@@ -333,7 +333,7 @@ func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, told *storage.MountHealth
 func mountStep(name, word string, m *storage.MountHealth, known bool) Step {
 	switch {
 	case m != nil && m.Ill():
-		words := m.State + " since " + command.Age(m.Since) + reason(m.Reason)
+		words := m.State + " since " + show.Age(m.Since) + reason(m.Reason)
 		if m.Healing != "" {
 			words += "; " + m.Healing
 		}
@@ -368,7 +368,7 @@ func (f VolumeFacts) tasksStep(c *structs.CSIClaim) Step {
 		}
 	}
 	if len(tasks) > 0 {
-		s.Text += ": " + command.JoinComma(tasks...)
+		s.Text += ": " + show.JoinComma(tasks...)
 	}
 	return s
 }
@@ -390,7 +390,7 @@ func usagesOf(all *storage.VolumeUsageResponse) (list []Usage) {
 }
 
 func usage(u *storage.VolumeUsage) Usage {
-	shown := Usage{Node: command.ShortID(u.NodeID), NodeTo: To(NodePath, "", u.NodeID)}
+	shown := Usage{Node: show.ShortID(u.NodeID), NodeTo: To(NodePath, "", u.NodeID)}
 	if u.Bytes == nil {
 		shown.Text = cmp.Or(u.Error, "not known")
 		return shown
@@ -424,9 +424,9 @@ func snapshotTable(all []*storage.VolumeSnapshot) Table {
 			Cells: []Cell{
 				text(s.Name),
 				text(s.State),
-				text(command.FormatSize(s.SizeBytes)),
+				text(show.Size(s.SizeBytes)),
 				age(s.CutTime),
-				text(cmp.Or(command.OneLine(s.Reason), command.ProblemText(s.LastError))),
+				text(cmp.Or(show.OneLine(s.Reason), show.ProblemText(s.LastError))),
 			},
 		})
 	}

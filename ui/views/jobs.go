@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -81,7 +81,7 @@ func GroupTable(s *structs.JobSummary) Table {
 	if s == nil {
 		return t
 	}
-	for name, g := range command.Sorted(s.Summary) {
+	for name, g := range show.Sorted(s.Summary) {
 		t.Rows = append(t.Rows, Row{
 			Key: name,
 			Cells: []Cell{
@@ -118,8 +118,8 @@ func DeploymentTable(all []*structs.Deployment) Table {
 		t.Rows = append(t.Rows, Row{
 			Key: d.ID,
 			Cells: []Cell{
-				text(command.ShortID(d.ID)), text(fmt.Sprint(d.JobVersion)), toned(d.Status, deploymentTones),
-				text(d.StatusDescription), text(command.FormatCount(healthy, wanted)), age(d.ModifyTime),
+				text(show.ShortID(d.ID)), text(fmt.Sprint(d.JobVersion)), toned(d.Status, deploymentTones),
+				text(d.StatusDescription), text(show.Count(healthy, wanted)), age(d.ModifyTime),
 			},
 		})
 	}
@@ -188,7 +188,7 @@ func TaskTable(states map[string]*structs.TaskState) Table {
 		Columns: []string{"Task", "State", "Restarts", "Started", "Last event"},
 		Empty:   "The node has not reported a task yet.",
 	}
-	for name, s := range command.Sorted(states) {
+	for name, s := range show.Sorted(states) {
 		if s == nil {
 			continue
 		}
@@ -201,7 +201,7 @@ func TaskTable(states map[string]*structs.TaskState) Table {
 		}
 		started := ""
 		if !s.StartedAt.IsZero() {
-			started = command.Ago(s.StartedAt)
+			started = show.Ago(s.StartedAt)
 		}
 		t.Rows = append(t.Rows, Row{
 			Key: name,

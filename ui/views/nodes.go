@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -35,14 +35,14 @@ func NodeRow(n *structs.NodeListStub) Row {
 		Key: n.ID,
 		Cells: []Cell{
 			link(cmp.Or(n.Name, n.ID), To(NodePath, "", n.ID)),
-			text(command.ShortID(n.ID)),
+			text(show.ShortID(n.ID)),
 			text(n.Datacenter),
 			text(n.NodePool),
 			text(n.NodeClass),
 			text(n.Address),
 			nodeStatus(n),
 			eligibility,
-			text(command.YesNo(n.Drain)),
+			text(show.YesNo(n.Drain)),
 			text(n.Version),
 		},
 	}
@@ -63,18 +63,18 @@ func InstanceTable(caption string, all map[string]*structs.CSIInfo, to func(key 
 		Columns: []string{"Name", "Health", "Reason", "Version", "Allocation", "Changed"},
 		Empty:   "There are none.",
 	}
-	for key, i := range command.Sorted(all) {
+	for key, i := range show.Sorted(all) {
 		if i == nil {
 			continue
 		}
-		health := Cell{Text: command.HealthWord(i.Healthy), Tone: Bad}
+		health := Cell{Text: show.HealthWord(i.Healthy), Tone: Bad}
 		if i.Healthy {
 			health.Tone = Good
 		}
 		t.Rows = append(t.Rows, Row{
 			Key: key,
 			Cells: []Cell{
-				to(key), health, text(command.HealthText(i.Healthy, i.HealthDescription)), text(i.ProviderVersion),
+				to(key), health, text(show.HealthText(i.Healthy, i.HealthDescription)), text(i.ProviderVersion),
 				linkTo(AllocPath, "", i.AllocID), age(i.UpdateTime),
 			},
 		})
@@ -93,15 +93,15 @@ func DriverTable(all map[string]*structs.DriverInfo) Table {
 		Columns: []string{"Name", "Health", "Reason"},
 		Empty:   "The node has no task drivers.",
 	}
-	for name, d := range command.Sorted(all) {
+	for name, d := range show.Sorted(all) {
 		if d == nil || !d.Detected {
 			continue
 		}
-		health := Cell{Text: command.HealthWord(d.Healthy), Tone: Bad}
+		health := Cell{Text: show.HealthWord(d.Healthy), Tone: Bad}
 		if d.Healthy {
 			health.Tone = Good
 		}
-		reason := text(command.HealthText(d.Healthy, d.HealthDescription))
+		reason := text(show.HealthText(d.Healthy, d.HealthDescription))
 		t.Rows = append(t.Rows, Row{Key: name, Cells: []Cell{text(name), health, reason}})
 	}
 	return t
@@ -200,7 +200,7 @@ func Topology(servers []*cluster.AgentMember, leader string, nodes []*structs.No
 	}
 
 	var all []Datacenter
-	for _, dc := range command.Sorted(byName) {
+	for _, dc := range show.Sorted(byName) {
 		all = append(all, *dc)
 	}
 	return all
@@ -229,7 +229,7 @@ func (dc *Datacenter) add(n *structs.NodeListStub) {
 		tone = Busy
 	}
 	pool.Nodes = append(pool.Nodes, Tile{
-		Name:   cmp.Or(n.Name, command.ShortID(n.ID)),
+		Name:   cmp.Or(n.Name, show.ShortID(n.ID)),
 		To:     To(NodePath, "", n.ID),
 		Status: words,
 		Tone:   tone,

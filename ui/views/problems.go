@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/cluster"
 	"berth/structs/storage"
@@ -30,7 +30,7 @@ type Problem struct {
 }
 
 // Age shows since when there is the problem, "" if that is not known.
-func (p Problem) Age() string { return command.Age(p.Since) }
+func (p Problem) Age() string { return show.Age(p.Since) }
 
 // mostReasons is how many reasons a problem shows. The command shows all.
 const mostReasons = 3
@@ -103,7 +103,7 @@ func JobProblem(e *structs.Evaluation) Problem {
 func NodeProblem(n *structs.NodeListStub, lost *cluster.NodeFenceStatusResponse) Problem {
 	p := Problem{
 		Kind:    "node",
-		Name:    cmp.Or(n.Name, command.ShortID(n.ID)),
+		Name:    cmp.Or(n.Name, show.ShortID(n.ID)),
 		Link:    To(NodePath, "", n.ID),
 		Reasons: []string{"it is " + n.Status},
 		Command: structs.CommandLine("", "node status", n.ID),
@@ -159,10 +159,10 @@ func PluginProblem(g *structs.CSIPluginListStub) (p Problem, ok bool) {
 	}
 	if g.ControllerRequired && g.ControllersHealthy < max(g.ControllersExpected, 1) {
 		p.Reasons = append(p.Reasons, "controllers healthy: "+
-			command.FormatCount(g.ControllersHealthy, g.ControllersExpected))
+			show.Count(g.ControllersHealthy, g.ControllersExpected))
 	}
 	if g.NodesHealthy < g.NodesExpected {
-		p.Reasons = append(p.Reasons, "nodes healthy: "+command.FormatCount(g.NodesHealthy, g.NodesExpected))
+		p.Reasons = append(p.Reasons, "nodes healthy: "+show.Count(g.NodesHealthy, g.NodesExpected))
 	}
 	if g.Ending > 0 {
 		p.Reasons = append(p.Reasons, "instances that ended twice at a call, and do not make it any more: "+
@@ -196,7 +196,7 @@ func AllocProblem(a *structs.AllocListStub) Problem {
 	if a.ClientDescription != "" {
 		p.Reasons = append(p.Reasons, a.ClientDescription)
 	}
-	for name, t := range command.Sorted(a.TaskStates) {
+	for name, t := range show.Sorted(a.TaskStates) {
 		if t == nil || !t.Failed || len(t.Events) == 0 {
 			continue
 		}
@@ -284,7 +284,7 @@ func UsageProblems(all *storage.VolumeUsageResponse, most int) (problems []Probl
 
 // illUses are the reasons for which the use of a volume on a node is a problem.
 func illUses(u *storage.VolumeUsage) (reasons []string) {
-	on := " on node " + command.ShortID(u.NodeID)
+	on := " on node " + show.ShortID(u.NodeID)
 	shown := usage(u)
 	if shown.Tone == Busy || shown.Tone == Bad {
 		reasons = append(reasons, shown.Text+on)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -27,7 +27,7 @@ func (s StuckVolume) Problem() Problem {
 		Name: c.VolumeID,
 		Link: To(VolumePath, c.Namespace, c.VolumeID),
 		Reasons: []string{fmt.Sprintf("allocation %s of job %s has it on node %s, which is %s",
-			command.ShortID(c.AllocID), c.JobID, cmp.Or(s.Node.Name, command.ShortID(s.Node.ID)), s.Node.Status)},
+			show.ShortID(c.AllocID), c.JobID, cmp.Or(s.Node.Name, show.ShortID(s.Node.ID)), s.Node.Status)},
 		Command: structs.CommandLine(c.Namespace, "volume why", c.VolumeID),
 	}
 	if s.Lost != nil && s.Lost.Since > 0 {

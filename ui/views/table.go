@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -50,11 +50,11 @@ func text(s string) Cell { return Cell{Text: s} }
 func number(n int) Cell { return Cell{Text: fmt.Sprint(n)} }
 
 // age makes a cell of the distance of a time (UnixNano) from now.
-func age(nanos int64) Cell { return Cell{Text: command.Age(nanos)} }
+func age(nanos int64) Cell { return Cell{Text: show.Age(nanos)} }
 
 // outOf makes a cell of a part and a total.
 func outOf(part, all int) Cell {
-	c := Cell{Text: command.FormatCount(part, all), Tone: Good}
+	c := Cell{Text: show.Count(part, all), Tone: Good}
 	switch {
 	case all == 0:
 		c.Tone = Plain

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"berth/cli/command"
+	"berth/api/show"
 	"berth/structs"
 )
 
@@ -26,9 +26,9 @@ var volumeTones = map[string]Tone{
 func VolumeRow(v *structs.CSIVolumeListStub) Row {
 	state := toned(v.State, volumeTones)
 	if v.DeleteAt != 0 {
-		state = Cell{Text: "deleted " + command.Age(v.DeleteAt), Tone: Busy}
+		state = Cell{Text: "deleted " + show.Age(v.DeleteAt), Tone: Busy}
 	}
-	schedulable := Cell{Text: command.YesNo(v.Schedulable)}
+	schedulable := Cell{Text: show.YesNo(v.Schedulable)}
 	if !v.Schedulable {
 		schedulable.Tone = Bad
 	}

@@ -1,4 +1,4 @@
-package command
+package show
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestFormatSpan_ShowsTwoUnits(t *testing.T) {
 		50 * time.Hour: "2d2h",
 		48 * time.Hour: "2d",
 	} {
-		if got := FormatSpan(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}

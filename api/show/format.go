@@ -1,4 +1,6 @@
-package command
+// Package show formats the rows of the API for people. The command line and the page say the same of a thing
+// because both draw what is here.
+package show
 
 import (
 	"cmp"
@@ -18,16 +20,16 @@ var Now = time.Now
 // ShortID is the form of an ID that users see and may type.
 var ShortID = structs.ShortID
 
-// FormatNanos formats a time in UnixNano. 0 is "".
-func FormatNanos(nanos int64) string {
+// Nanos formats a time in UnixNano. 0 is "".
+func Nanos(nanos int64) string {
 	if nanos == 0 {
 		return ""
 	}
-	return FormatTime(time.Unix(0, nanos))
+	return Time(time.Unix(0, nanos))
 }
 
-// FormatTime formats a time with its distance from now. The zero time is "".
-func FormatTime(t time.Time) string {
+// Time formats a time with its distance from now. The zero time is "".
+func Time(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -46,16 +48,16 @@ func Age(nanos int64) string {
 func Ago(t time.Time) string {
 	d := Now().Sub(t)
 	if d < 0 {
-		return "in " + FormatSpan(-d)
+		return "in " + Span(-d)
 	}
-	return FormatSpan(d) + " ago"
+	return Span(d) + " ago"
 }
 
 // zeroUnits removes the units after the first one of a time.Duration if they are 0.
 var zeroUnits = strings.NewReplacer("h0m0s", "h", "m0s", "m")
 
-// FormatSpan formats a duration with its two largest units.
-func FormatSpan(d time.Duration) string {
+// Span formats a duration with its two largest units.
+func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	d = d.Round(time.Second)
 	switch {
@@ -71,8 +73,8 @@ func FormatSpan(d time.Duration) string {
 	return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 }
 
-// FormatSize formats a number of bytes as the messages of the API do. 0 is "".
-func FormatSize(n int64) string {
+// Size formats a number of bytes as the messages of the API do. 0 is "".
+func Size(n int64) string {
 	if n <= 0 {
 		return ""
 	}
@@ -103,8 +105,8 @@ func HealthText(healthy bool, description string) string {
 	return description
 }
 
-// FormatCount formats a number and the total.
-func FormatCount(n, all int) string {
+// Count formats a number and the total.
+func Count(n, all int) string {
 	return fmt.Sprintf("%d/%d", n, all)
 }
 
@@ -157,7 +159,7 @@ func nextTry(e *structs.OperationError) string {
 	if left < time.Second {
 		return "; it is retried now"
 	}
-	return "; next try in " + FormatSpan(left)
+	return "; next try in " + Span(left)
 }
 
 // Plural returns "1 node" or "3 nodes".
@@ -191,4 +193,9 @@ func LostMachine(n *structs.NodeDetail, must string) []string {
 			"nothing about the first.", other.HTTPAddr, other.BootID))
 	}
 	return lines
+}
+
+// OneLine replaces line breaks and other white space by single blanks.
+func OneLine(s string) string {
+	return strings.Join(strings.Fields(s), " ")
 }
