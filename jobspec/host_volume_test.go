@@ -11,7 +11,7 @@ import (
 
 // The example of the page is a volume, and is told apart from the file of another one.
 func TestReadHostVolume_ReadsTheExampleOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../docs/host-volumes.md")
+	page, err := os.ReadFile("../docs/storage/host-volumes.md")
 	if err != nil {
 		t.Fatal(err)
 	}

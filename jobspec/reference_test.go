@@ -36,13 +36,13 @@ func pages() []page {
 			read:  readJob,
 		},
 		{
-			file:  "../docs/volumes.md",
+			file:  "../docs/storage/volumes.md",
 			roots: []reflect.Type{reflect.TypeFor[volumeFile]()},
 			whole: wholeVolume,
 			read:  readVolume,
 		},
 		{
-			file:  "../docs/classes.md",
+			file:  "../docs/storage/classes.md",
 			roots: []reflect.Type{reflect.TypeFor[classFile]()},
 			whole: wholeClass,
 			read:  readClass,

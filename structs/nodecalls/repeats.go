@@ -48,7 +48,7 @@ const (
 type answers map[string]Repeat
 
 // policy is the one policy for failed calls of plugins, which the servers and the nodes ask. The table of
-// docs/csi-errors.md shows it.
+// docs/storage/driver-errors.md shows it.
 var policy = map[string]answers{
 	"ControllerPublishVolume": attaching,
 	// A volume that stays attached keeps its next user away, so this is never given up.

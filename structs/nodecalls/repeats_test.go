@@ -87,7 +87,8 @@ func TestTriesOther_UnlessTheCallMayHaveBegun(t *testing.T) {
 	}
 }
 
-// pageCodes are the columns of the table in docs/csi-errors.md: codes with one answer to each call.
+// pageCodes are the columns of the table in docs/storage/driver-errors.md: codes with one answer to each
+// call.
 var pageCodes = [][]string{
 	{"3 InvalidArgument"},
 	{"11 OutOfRange"},
@@ -148,7 +149,7 @@ func answerTo(t *testing.T, calls, failures []string) string {
 	return word
 }
 
-// TestPolicy_IsThatOfThePage compares the policy with the table of docs/csi-errors.md.
+// TestPolicy_IsThatOfThePage compares the policy with the table of docs/storage/driver-errors.md.
 func TestPolicy_IsThatOfThePage(t *testing.T) {
 	header := "| call |"
 	for _, failures := range pageCodes {
@@ -171,7 +172,7 @@ func TestPolicy_IsThatOfThePage(t *testing.T) {
 		t.Errorf("the page has no row for %s", rpc)
 	}
 
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "csi-errors.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "storage", "driver-errors.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ var (
 	codeFile    = regexp.MustCompile("`((?:csi|client|server|state|structs|endpoints)/[a-z_/]+\\.go)`")
 )
 
-// TestCSIErrors_HasEachRPCAndCode compares docs/csi-errors.md with the client of package csi and the tables
-// of the specification: each RPC that berth can call has a section, which gives the line of the RPC's table
-// and names each code of it. Each named file exists.
+// TestCSIErrors_HasEachRPCAndCode compares docs/storage/driver-errors.md with the client of package csi and
+// the tables of the specification: each RPC that berth can call has a section, which gives the line of the
+// RPC's table and names each code of it. Each named file exists.
 func TestCSIErrors_HasEachRPCAndCode(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page := readFile(t, filepath.Join(root, "docs", "csi-errors.md"))
+	page := readFile(t, filepath.Join(root, "docs", "storage", "driver-errors.md"))
 	tables := specTables(t)
 	sections := sectionsOf(page)
 	calls := rpcsCalled(t, filepath.Join(root, "csi"))

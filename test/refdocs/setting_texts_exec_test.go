@@ -1,7 +1,7 @@
 package refdocs
 
 const volumeStatsInterval = "how often the use of each mounted volume is measured, `10s` to `1h`, see [Full " +
-	"volumes](../operations/storage.md#full-volumes)"
+	"volumes](../storage/health.md#full-volumes)"
 
 // execTexts explains the block client.drivers.exec.
 var execTexts = blockText{Block: "client.drivers.exec", Intro: "Isolated processes, see [Isolation of " +

@@ -303,7 +303,7 @@ var settingTexts = []blockText{
 	}},
 	{Block: "client.host_volume", Intro: "A directory that jobs may mount; its label is the " +
 		"name; *live*, see [Host " +
-		"volumes](../operations/storage.md#host-volumes).", Settings: []settingText{
+		"volumes](../storage/host-volumes.md#static-host-volumes).", Settings: []settingText{
 		{"path", "", "the absolute path"},
 		{"read_only", "", "jobs can only read it"},
 	}},
@@ -393,7 +393,7 @@ var settingTexts = []blockText{
 		},
 	}},
 	{Block: "client.moved_data", Intro: "Data that allocations take over from other nodes; *live*, see [Data of " +
-		"allocations](../operations/storage.md#data-of-allocations).", Settings: []settingText{
+		"allocations](../storage/host-volumes.md#data-of-allocations).", Settings: []settingText{
 		{"max_size", "", "the most data that an allocation takes over from another node"},
 		{"min_free", "", "the disk space that stays free beside it and beside artifacts"},
 		{

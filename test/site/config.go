@@ -18,8 +18,8 @@ var groups = []struct {
 	{"Start", []string{
 		"index.md", "contents.md", "faq.md", "tutorials/", "coming-from-", "page.md", "events.md",
 	}},
-	{"Volumes", []string{"volumes", "classes.md", "snapshots.md", "host-volumes.md"}},
-	{"CSI drivers", []string{"vendors/", "csi-errors.md"}},
+	{"Storage", []string{"storage/"}},
+	{"CSI drivers", []string{"vendors/"}},
 	{"Jobs and services", []string{"jobs.md", "services.md", "consul.md", "mesh.md"}},
 	{"Operate", []string{"operations"}},
 	{"Why something waits", []string{"why/"}},
