@@ -17,8 +17,8 @@ var labelCommand = command.Command{
 	Help: `
 Labels are for people and for filters of lists: neither plugins nor the
 scheduler read them. Labels that the command does not name stay. A volume file
-with labels replaces all of them, and one without labels keeps them. Lists
-take them in filters: -filter 'Labels.tier == "gold"'.`,
+with labels replaces all of them, and one without labels keeps them. With them
+volume status -filter 'Labels.tier == "gold"' lists some volumes.`,
 	Acts:  true,
 	Flags: []command.Flag{command.UnsetFlag},
 	Run:   volumeLabel,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/api"
 	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
@@ -20,10 +21,13 @@ func volumeStatus(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	if hosts {
+	switch {
+	case hosts && c.Given("filter"):
+		return command.BadUsage("-filter selects from CSI volumes; it excludes -type host")
+	case hosts:
 		return hostVolumeStatus(ctx, c)
 	}
-	selects := c.Given("plugin") || c.Given("node") || c.Given("class")
+	selects := c.Given("plugin") || c.Given("node") || c.Given("class") || c.Given("filter")
 	switch {
 	case c.Given("external") && (selects || c.Arg(0) != "" || c.Bool("verbose")):
 		return command.BadUsage("-external lists the volumes of a plugin; it excludes all that selects others")
@@ -33,7 +37,7 @@ func volumeStatus(ctx context.Context, c *command.Call) error {
 		return volumeListing(ctx, c)
 	case selects:
 		return command.BadUsage(
-			"-plugin, -node and -class select from all volumes; they exclude the name of a volume",
+			"-plugin, -node, -class and -filter select from all volumes; they exclude the name of a volume",
 		)
 	}
 	return oneVolume.Run(ctx, c)
@@ -57,7 +61,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 		filter.NodeID = id
 	}
 
-	vols, _, err := volumes.List(ctx, c.API, filter, nil)
+	vols, _, err := volumes.List(ctx, c.API, filter, &api.Query{Filter: c.String("filter")})
 	err = c.CheckFound(ctx, len(vols), err)
 	if err != nil {
 		return err
