@@ -2,7 +2,6 @@ package ui
 
 import (
 	"berth/api/show"
-	"berth/cli/watch"
 	"berth/structs"
 	"berth/ui/pages"
 )
@@ -33,9 +32,9 @@ func volumeProperties(v *structs.CSIVolumeDetail) []pages.Property {
 		"Labels", structs.LabelsText(v.Labels),
 		"Provider", show.JoinComma(v.Provider, v.ProviderVersion),
 		"Capacity", show.Size(v.Capacity),
-		"Grows to", watch.GrowthText(v),
+		"Grows to", show.GrowthText(v),
 		"Schedulable", show.YesNo(v.Schedulable),
-		"Blocked", watch.BlockedText(v),
+		"Blocked", show.BlockedText(v),
 		"Controllers healthy", controllers,
 		"Nodes healthy", show.Count(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),

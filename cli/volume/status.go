@@ -10,7 +10,6 @@ import (
 	"berth/api/show"
 	"berth/api/volumes"
 	"berth/cli/command"
-	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -88,7 +87,7 @@ var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 			v.Class,
 			v.State,
 			v.Drift,
-			deletionTime(v.DeleteAt, show.Age),
+			show.DeletionTime(v.DeleteAt, show.Age),
 			show.YesNo(v.Schedulable),
 			string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders),
@@ -173,13 +172,13 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Last error", show.ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
 		"Capacity", show.Size(v.Capacity),
-		"Grows to", watch.GrowthText(v),
+		"Grows to", show.GrowthText(v),
 		"Grows by itself", growRule(v.Grow),
 		"Last growth", lastGrowth(v.Grown),
 		"Does not grow", storage.GrowFault(&v.CSIVolume),
 		"Trimmed", trimRule(v.Trim),
 		"Schedulable", show.YesNo(v.Schedulable),
-		"Blocked", watch.BlockedText(v),
+		"Blocked", show.BlockedText(v),
 		"Controllers healthy",
 		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
 		"Nodes healthy", show.Count(v.NodesHealthy, v.NodesExpected),

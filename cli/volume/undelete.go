@@ -41,20 +41,12 @@ func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
 	})
 }
 
-// deletionTime describes the time of the deletion of a marked volume, in UnixNano. 0 is "".
-func deletionTime(nanos int64, format func(int64) string) string {
-	if nanos != 0 && nanos <= show.Now().UnixNano() {
-		return "once nobody has it"
-	}
-	return format(nanos)
-}
-
 // markText is the line of a marked volume in its status, "" for another one.
 func markText(v *structs.CSIVolume) string {
 	if !v.Marked() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, show.Nanos), v.DeleteCause,
+	return fmt.Sprintf("%s (%s); to keep it: %s", show.DeletionTime(v.DeleteAt, show.Nanos), v.DeleteCause,
 		storage.UndeleteCommand(v))
 }
 

@@ -109,7 +109,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 		return
 	}
 
-	why := show.JoinComma(show.ProblemText(d.LastError), BlockedText(d), GrowthText(d))
+	why := show.JoinComma(show.ProblemText(d.LastError), show.BlockedText(d), show.GrowthText(d))
 	switch {
 	case why == "":
 		why = "waits for the answer of the plugin"

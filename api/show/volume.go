@@ -1,9 +1,8 @@
-package watch
+package show
 
 import (
 	"fmt"
 
-	"berth/api/show"
 	"berth/structs"
 )
 
@@ -13,9 +12,9 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.Expands() && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s",
-			show.Size(v.RequestedCapacityMin), v.ExpandBlocked)
+			Size(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.Expands():
-		return show.Size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
+		return Size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
@@ -24,7 +23,7 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
 			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s",
-				show.ShortID(c.AllocID), show.ShortID(c.NodeID), text))
+				ShortID(c.AllocID), ShortID(c.NodeID), text))
 		}
 	}
 
@@ -32,18 +31,18 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
 
-	return show.Size(v.NodeExpandBytes) + ": " + show.JoinComma(parts...)
+	return Size(v.NodeExpandBytes) + ": " + JoinComma(parts...)
 }
 
 // claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.
 func claimGrowth(c *structs.CSIClaim) string {
 	switch {
 	case c.ExpandBytes == 0 && c.ExpandError != nil:
-		return "sees the old size until the next mount: " + show.ProblemText(c.ExpandError)
+		return "sees the old size until the next mount: " + ProblemText(c.ExpandError)
 	case c.ExpandBytes == 0:
 		return ""
 	case c.ExpandError != nil:
-		return "sees the old size: " + show.ProblemText(c.ExpandError)
+		return "sees the old size: " + ProblemText(c.ExpandError)
 	}
 	return "sees the old size: its node has not reported the growth yet"
 }
@@ -60,4 +59,12 @@ func BlockedText(v *structs.CSIVolumeDetail) string {
 		}
 	}
 	return v.Blocked
+}
+
+// DeletionTime describes the time of the deletion of a marked volume, in UnixNano. 0 is "".
+func DeletionTime(nanos int64, format func(int64) string) string {
+	if nanos != 0 && nanos <= Now().UnixNano() {
+		return "once nobody has it"
+	}
+	return format(nanos)
 }
