@@ -206,7 +206,7 @@ var volumeList = list[*structs.CSIVolumeListStub]{
 	path:       Root + "volumes",
 	caption:    "Volumes",
 	namespaced: true,
-	columns:    views.VolumeColumns,
+	columns:    views.VolumeColumns.Titles,
 	names:      []string{"ID", "Name"},
 	shows: []pages.Choice{
 		{Name: "all", Value: "all"},

@@ -6,6 +6,34 @@ import (
 	"berth/structs"
 )
 
+// Volumes has the columns of volumes in a list.
+var Volumes = Noun[*structs.CSIVolumeListStub]{
+	Titles: "ID|Namespace|Name|Plugin|Class|State|Drift|Deleted|Schedulable|Access Mode|Readers|Writers|" +
+		"Waiting|Created",
+	Row: func(v *structs.CSIVolumeListStub, _ func(string) string) []string {
+		name := v.Name
+		if name == v.ID { // a table drops the column if all are empty
+			name = ""
+		}
+		return []string{
+			v.ID,
+			v.Namespace,
+			name,
+			v.PluginID,
+			v.Class,
+			v.State,
+			v.Drift,
+			DeletionTime(v.DeleteAt, Age),
+			YesNo(v.Schedulable),
+			string(v.AccessMode),
+			fmt.Sprint(v.CurrentReaders),
+			fmt.Sprint(v.CurrentWriters),
+			fmt.Sprint(v.Waiting),
+			Age(v.CreateTime),
+		}
+	},
+}
+
 // GrowthText returns the size to which a volume or its content grows, and the reason why it has not grown
 // yet. It returns "" if both have the requested size.
 func GrowthText(v *structs.CSIVolumeDetail) string {

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/api/operator"
+	"berth/api/show"
 	"berth/structs"
 	"berth/structs/cluster"
 )
@@ -17,6 +18,16 @@ type Sheet[T any] struct {
 	Titles string // as for Call.Table
 	Row    func(c *Call, item T) []string
 	Order  func(a, b T) int // nil: the order of the answer
+}
+
+// SheetOf returns the sheet with these columns of a noun (see show.Noun.Pick).
+func SheetOf[T any](n show.Noun[T], titles string, order func(a, b T) int) Sheet[T] {
+	columns := n.Pick(titles)
+	return Sheet[T]{
+		Titles: strings.Join(columns.Titles, "|"),
+		Row:    func(c *Call, item T) []string { return columns.Texts(item, c.ID) },
+		Order:  order,
+	}
 }
 
 func (s Sheet[T]) rows(c *Call, items []T) Grid {

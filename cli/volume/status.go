@@ -73,29 +73,8 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 	return volumeSheet.List(c, "volume", vols)
 }
 
-var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
-	Titles: "ID|Name|Plugin|Class|State|Drift|Deleted|Schedulable|Access Mode|Readers|Writers|Waiting",
-	Row: func(_ *command.Call, v *structs.CSIVolumeListStub) []string {
-		name := v.Name
-		if name == v.ID { // the table drops the column if all are empty
-			name = ""
-		}
-		return []string{
-			v.ID,
-			name,
-			v.PluginID,
-			v.Class,
-			v.State,
-			v.Drift,
-			show.DeletionTime(v.DeleteAt, show.Age),
-			show.YesNo(v.Schedulable),
-			string(v.AccessMode),
-			fmt.Sprint(v.CurrentReaders),
-			fmt.Sprint(v.CurrentWriters),
-			fmt.Sprint(v.Waiting),
-		}
-	},
-}
+var volumeSheet = command.SheetOf(show.Volumes,
+	"ID|Name|Plugin|Class|State|Drift|Deleted|Schedulable|Access Mode|Readers|Writers|Waiting", nil)
 
 var attachmentSheet = command.Sheet[*structs.CSIAttachment]{
 	Titles: "Node|State|Read Only|Changed|Last Error",

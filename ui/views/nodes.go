@@ -145,7 +145,7 @@ func PluginRow(g *structs.CSIPluginListStub) Row {
 func VolumeTable(all []*structs.CSIVolumeListStub) Table {
 	t := Table{
 		Caption: "Volumes",
-		Columns: VolumeColumns,
+		Columns: VolumeColumns.Titles,
 		Empty:   "There are no volumes.",
 	}
 	for _, v := range all {

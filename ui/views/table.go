@@ -3,6 +3,7 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 
@@ -41,6 +42,28 @@ type Table struct {
 	Rows    []Row
 	Empty   string // the text in place of no rows
 	More    string // the path of the list with the rest of the rows, "" if the table has them all
+}
+
+// marks are what the page adds to the texts of a row, by the titles of the columns: links, tones, and texts
+// that stand in place of the column's own.
+type marks map[string]Cell
+
+// cells makes the cells of a thing.
+func cells[T any](columns show.Columns[T], item T, m marks) []Cell {
+	row := make([]Cell, len(columns.Titles))
+	for i, s := range columns.Texts(item, show.ShortID) {
+		row[i] = m[columns.Titles[i]]
+		row[i].Text = cmp.Or(row[i].Text, s)
+	}
+	return row
+}
+
+// toneIf returns a tone under a condition.
+func toneIf(tone Tone, condition bool) Tone {
+	if condition {
+		return tone
+	}
+	return Plain
 }
 
 // text makes a cell without a tone.

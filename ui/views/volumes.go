@@ -8,11 +8,9 @@ import (
 	"berth/structs"
 )
 
-// VolumeColumns are the titles of VolumeRow.
-var VolumeColumns = []string{
-	"ID", "Namespace", "Plugin", "Class", "State", "Schedulable", "Access", "Readers", "Writers", "Waiting",
-	"Drift", "Created",
-}
+// VolumeColumns are the columns of VolumeRow.
+var VolumeColumns = show.Volumes.Pick("ID|Namespace|Plugin|Class|State|Schedulable|Access Mode=Access|" +
+	"Readers|Writers|Waiting|Drift|Created")
 
 // volumeTones are the tones of the states of a volume.
 var volumeTones = map[string]Tone{
@@ -28,34 +26,17 @@ func VolumeRow(v *structs.CSIVolumeListStub) Row {
 	if v.DeleteAt != 0 {
 		state = Cell{Text: "deleted " + show.Age(v.DeleteAt), Tone: Busy}
 	}
-	schedulable := Cell{Text: show.YesNo(v.Schedulable)}
-	if !v.Schedulable {
-		schedulable.Tone = Bad
-	}
-	waiting := number(v.Waiting)
-	if v.Waiting > 0 {
-		waiting.Tone = Busy
-	}
-	drift := text(v.Drift)
-	if v.Drift != "" {
-		drift.Tone = Bad
-	}
 	return Row{
 		Key: v.Namespace + "/" + v.ID,
-		Cells: []Cell{
-			link(v.ID, To(VolumePath, v.Namespace, v.ID)),
-			text(v.Namespace),
-			link(v.PluginID, To(PluginPath, "", v.PluginID)),
-			text(v.Class),
-			state,
-			schedulable,
-			text(string(cmp.Or(v.AccessMode, "none"))),
-			number(v.CurrentReaders),
-			number(v.CurrentWriters),
-			waiting,
-			drift,
-			age(v.CreateTime),
-		},
+		Cells: cells(VolumeColumns, v, marks{
+			"ID":          {Link: To(VolumePath, v.Namespace, v.ID)},
+			"Plugin":      {Link: To(PluginPath, "", v.PluginID)},
+			"State":       state,
+			"Schedulable": {Tone: toneIf(Bad, !v.Schedulable)},
+			"Access":      text(string(cmp.Or(v.AccessMode, "none"))),
+			"Waiting":     {Tone: toneIf(Busy, v.Waiting > 0)},
+			"Drift":       {Tone: toneIf(Bad, v.Drift != "")},
+		}),
 	}
 }
 
