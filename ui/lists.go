@@ -228,7 +228,7 @@ var allocList = list[*structs.AllocListStub]{
 	path:       Root + "allocations",
 	caption:    "Allocations",
 	namespaced: true,
-	columns:    views.AllocColumns,
+	columns:    views.AllocColumns.Titles,
 	names:      []string{"ID", "Name", "NodeName"},
 	shows: []pages.Choice{
 		{Name: "all", Value: "all"},

@@ -87,40 +87,13 @@ var Commands = []command.Command{
 	},
 }
 
-// SheetOfJob shows the allocations of one job.
-var SheetOfJob = command.Sheet[*structs.AllocListStub]{
-	Titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
-	Row: func(c *command.Call, a *structs.AllocListStub) []string {
-		return []string{
-			c.ID(a.ID),
-			nodeName(c, a.NodeName, a.NodeID),
-			a.TaskGroup,
-			fmt.Sprint(a.JobVersion),
-			a.DesiredStatus,
-			a.ClientStatus,
-			show.Age(a.CreateTime),
-			show.Age(a.ModifyTime),
-		}
-	},
-	Order: NewestFirst,
-}
+// SheetOfJob shows the allocations of one job, and Sheet of several.
+var (
+	SheetOfJob = command.SheetOf(show.Allocs, titlesOfJob, NewestFirst)
+	Sheet      = command.SheetOf(show.Allocs, "Job|"+titlesOfJob, NewestFirst)
+)
 
-// Sheet shows allocations of several jobs.
-var Sheet = command.Sheet[*structs.AllocListStub]{
-	Titles: "Job|" + SheetOfJob.Titles,
-	Row: func(c *command.Call, a *structs.AllocListStub) []string {
-		return append([]string{a.JobID}, SheetOfJob.Row(c, a)...)
-	},
-	Order: NewestFirst,
-}
-
-// nodeName formats the name of a node with its ID.
-func nodeName(c *command.Call, name, id string) string {
-	if name == "" {
-		return c.ID(id)
-	}
-	return fmt.Sprintf("%s (%s)", name, c.ID(id))
-}
+const titlesOfJob = "ID|Node|Group|Version|Desired|Status|Created|Modified"
 
 // NewestFirst orders allocations by the time of their creation.
 func NewestFirst(a, b *structs.AllocListStub) int {
@@ -151,7 +124,7 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 		"ID", a.ID,
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
-		"Node", nodeName(c, a.NodeName, a.NodeID),
+		"Node", show.NodeName(a.NodeName, c.ID(a.NodeID)),
 		"Evaluation", show.ShortID(a.EvalID),
 		"Desired", show.WithDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,

@@ -160,20 +160,7 @@ func listedStatus(n *structs.NodeListStub) string {
 }
 
 // nodeAllocSheet shows the allocations of one node.
-var nodeAllocSheet = command.Sheet[*structs.AllocListStub]{
-	Titles: "ID|Job|Group|Desired|Status|Created",
-	Row: func(c *command.Call, a *structs.AllocListStub) []string {
-		return []string{
-			c.ID(a.ID),
-			a.JobID,
-			a.TaskGroup,
-			a.DesiredStatus,
-			a.ClientStatus,
-			show.Age(a.CreateTime),
-		}
-	},
-	Order: alloc.NewestFirst,
-}
+var nodeAllocSheet = command.SheetOf(show.Allocs, "ID|Job|Group|Desired|Status|Created", alloc.NewestFirst)
 
 var nodeEventSheet = command.Sheet[*structs.NodeEvent]{
 	Titles: "Time|Subsystem|Message|Details",

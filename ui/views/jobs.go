@@ -126,10 +126,9 @@ func DeploymentTable(all []*structs.Deployment) Table {
 	return t
 }
 
-// AllocColumns are the titles of AllocRow.
-var AllocColumns = []string{
-	"ID", "Namespace", "Job", "Group", "Node", "Version", "Desired", "Status", "Restarts", "Created", "Changed",
-}
+// AllocColumns are the columns of AllocRow.
+var AllocColumns = show.Allocs.Pick("ID|Namespace|Job|Group|Node|Version|Desired|Status|Restarts|Created|" +
+	"Modified=Changed")
 
 // allocTones are the tones of the states of an allocation.
 var allocTones = map[string]Tone{
@@ -142,29 +141,17 @@ var allocTones = map[string]Tone{
 
 // AllocRow shows an allocation of a list.
 func AllocRow(a *structs.AllocListStub) Row {
-	restarts := 0
-	for _, t := range a.TaskStates {
-		if t != nil {
-			restarts += int(t.Restarts)
-		}
-	}
 	node := linkTo(NodePath, "", a.NodeID)
 	node.Text = cmp.Or(a.NodeName, node.Text)
 	return Row{
 		Key: a.ID,
-		Cells: []Cell{
-			linkTo(AllocPath, a.Namespace, a.ID),
-			text(a.Namespace),
-			link(a.JobID, To(JobPath, a.Namespace, a.JobID)),
-			text(a.TaskGroup),
-			node,
-			text(fmt.Sprint(a.JobVersion)),
-			text(a.DesiredStatus),
-			toned(a.ClientStatus, allocTones),
-			count(restarts, Busy),
-			age(a.CreateTime),
-			age(a.ModifyTime),
-		},
+		Cells: cells(AllocColumns, a, marks{
+			"ID":       linkTo(AllocPath, a.Namespace, a.ID),
+			"Job":      {Link: To(JobPath, a.Namespace, a.JobID)},
+			"Node":     node,
+			"Status":   toned(a.ClientStatus, allocTones),
+			"Restarts": {Tone: toneIf(Busy, show.Restarts(a) > 0)},
+		}),
 	}
 }
 
@@ -172,7 +159,7 @@ func AllocRow(a *structs.AllocListStub) Row {
 func AllocTable(all []*structs.AllocListStub) Table {
 	t := Table{
 		Caption: "Allocations",
-		Columns: AllocColumns,
+		Columns: AllocColumns.Titles,
 		Empty:   "There are no allocations.",
 	}
 	for _, a := range all {
