@@ -267,7 +267,7 @@ var jobList = list[*structs.JobListStub]{
 var nodeList = list[*structs.NodeListStub]{
 	path:    Root + "nodes",
 	caption: "Nodes",
-	columns: views.NodeColumns,
+	columns: views.NodeColumns.Titles,
 	names:   []string{"ID", "Name"},
 	shows: []pages.Choice{
 		{Name: "all", Value: "all"},

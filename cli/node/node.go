@@ -136,28 +136,7 @@ The setting max_node_lease of the servers bounds the time.`,
 
 var selfFlag = command.Flag{Name: "self", Usage: "The node of the agent that is called"}
 
-var nodeSheet = command.Sheet[*structs.NodeListStub]{
-	Titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
-	Row: func(c *command.Call, n *structs.NodeListStub) []string {
-		return []string{
-			c.ID(n.ID),
-			n.Name,
-			n.Datacenter,
-			n.NodeClass,
-			n.Address,
-			n.SchedulingEligibility,
-			listedStatus(n),
-		}
-	},
-}
-
-// listedStatus returns the status of a node in a list.
-func listedStatus(n *structs.NodeListStub) string {
-	if n.Returning && n.Status == structs.NodeReady {
-		return show.WithDescription(n.Status, "returning")
-	}
-	return n.Status
-}
+var nodeSheet = command.SheetOf(show.Nodes, "ID|Name|Datacenter|Class|Address|Eligibility|Status", nil)
 
 // nodeAllocSheet shows the allocations of one node.
 var nodeAllocSheet = command.SheetOf(show.Allocs, "ID|Job|Group|Desired|Status|Created", alloc.NewestFirst)

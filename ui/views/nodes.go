@@ -12,10 +12,8 @@ import (
 	"berth/structs/cluster"
 )
 
-// NodeColumns are the titles of NodeRow.
-var NodeColumns = []string{
-	"Name", "ID", "Datacenter", "Pool", "Class", "Address", "Status", "Eligibility", "Drain", "Version",
-}
+// NodeColumns are the columns of NodeRow.
+var NodeColumns = show.Nodes.Pick("Name|ID|Datacenter|Pool|Class|Address|Status|Eligibility|Drain|Version")
 
 // nodeTones are the tones of the states of a node.
 var nodeTones = map[string]Tone{
@@ -27,24 +25,13 @@ var nodeTones = map[string]Tone{
 
 // NodeRow shows a node of a list.
 func NodeRow(n *structs.NodeListStub) Row {
-	eligibility := text(n.SchedulingEligibility)
-	if n.SchedulingEligibility != structs.NodeEligible {
-		eligibility.Tone = Busy
-	}
 	return Row{
 		Key: n.ID,
-		Cells: []Cell{
-			link(cmp.Or(n.Name, n.ID), To(NodePath, "", n.ID)),
-			text(show.ShortID(n.ID)),
-			text(n.Datacenter),
-			text(n.NodePool),
-			text(n.NodeClass),
-			text(n.Address),
-			nodeStatus(n),
-			eligibility,
-			text(show.YesNo(n.Drain)),
-			text(n.Version),
-		},
+		Cells: cells(NodeColumns, n, marks{
+			"Name":        link(cmp.Or(n.Name, n.ID), To(NodePath, "", n.ID)),
+			"Status":      nodeStatus(n),
+			"Eligibility": {Tone: toneIf(Busy, n.SchedulingEligibility != structs.NodeEligible)},
+		}),
 	}
 }
 
