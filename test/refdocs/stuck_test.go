@@ -22,13 +22,18 @@ func stuckStates(t *testing.T) string {
 	b.WriteString("# Why something waits\n\n" +
 		"`berth job why` and `berth volume why` name the causes and the next steps. This page lists the states that they\n" +
 		"know. The names in the answers are examples: job web, group g, task t, volume vol, plugin pl, nodes n0 and n1. Of\n" +
-		"each answer only the first cause is here, with the next steps of all.\n\n" +
-		"| state | the answer | next steps |\n|---|---|---|\n")
+		"each answer only the first cause is here, with the next steps of all.\n")
 	for situation := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		name, answer, _ := strings.Cut(situation, "\n")
 		name = strings.TrimPrefix(name, "== ")
 		cause, steps := causeAndSteps(answer)
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(name), cell(cause), cell(strings.Join(steps, "; ")))
+		fmt.Fprintf(&b, "\n## %s\n\n> %s\n", strings.ToUpper(name[:1])+name[1:], plain(cause))
+		if len(steps) > 0 {
+			b.WriteString("\n")
+		}
+		for _, step := range steps {
+			fmt.Fprintf(&b, "- %s\n", plain(step))
+		}
 	}
 	return b.String()
 }
@@ -59,7 +64,5 @@ func causeAndSteps(answer string) (cause string, steps []string) {
 	return strings.Join(chain, ": "), steps
 }
 
-// cell makes a text fit for a cell of a table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text)
-}
+// plain makes a text one that markdown shows as it is.
+func plain(text string) string { return strings.ReplaceAll(text, "<", "&lt;") }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// statesPage is the generated table of the states in which something waits.
+// statesPage is the generated page of the states in which something waits: a heading each.
 const statesPage = "docs/reference/stuck.md"
 
 // addStates adds a page for each of the states, so that a search for the words of an answer finds it.
@@ -20,10 +20,10 @@ func (s *site) addStates() error {
 	}
 	index := "# Why something waits: a page for each state\n\n" +
 		"`berth job why` and `berth volume why` give these answers.\n\n"
-	for _, row := range rowsOf(string(text)) {
-		target := "why/" + slug(row.state) + ".md"
-		index += fmt.Sprintf("- [%s](%s)\n", row.state, slug(row.state)+".md")
-		err := s.put(target, row.page())
+	for _, state := range statesOf(string(text)) {
+		target := "why/" + slug(state.name) + ".md"
+		index += fmt.Sprintf("- [%s](%s)\n", state.name, slug(state.name)+".md")
+		err := s.put(target, state.page())
 		if err != nil {
 			return err
 		}
@@ -31,35 +31,42 @@ func (s *site) addStates() error {
 	return s.addPage("why/README.md", index)
 }
 
-// stateRow is a row of the table.
-type stateRow struct{ state, answer, steps string }
+// waitingState is a state in which something waits.
+type waitingState struct {
+	name, answer string
+	steps        []string
+}
 
-// rowsOf reads the rows of the table: three cells each.
-func rowsOf(text string) (rows []stateRow) {
-	for line := range strings.Lines(text) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		isRow := strings.HasPrefix(line, "| ") && len(cells) == 3 && strings.TrimSpace(cells[0]) != "state"
-		if !isRow {
-			continue
+// statesOf reads the states of the page: a heading, the answer as a quotation, and a list of the next steps.
+func statesOf(text string) (states []waitingState) {
+	for _, section := range strings.Split(text, "\n## ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		state := waitingState{name: name}
+		for line := range strings.Lines(body) {
+			line = html.UnescapeString(strings.TrimSpace(line))
+			answer, isAnswer := strings.CutPrefix(line, "> ")
+			step, isStep := strings.CutPrefix(line, "- ")
+			switch {
+			case isAnswer:
+				state.answer = answer
+			case isStep:
+				state.steps = append(state.steps, step)
+			}
 		}
-		rows = append(rows, stateRow{
-			state:  strings.TrimSpace(cells[0]),
-			answer: html.UnescapeString(strings.TrimSpace(cells[1])),
-			steps:  html.UnescapeString(strings.TrimSpace(cells[2])),
-		})
+		states = append(states, state)
 	}
-	return rows
+	return states
 }
 
 // page returns the page of a state.
-func (r stateRow) page() string {
+func (w waitingState) page() string {
 	steps := "Nothing is to be done."
-	if r.steps != "" {
-		steps = "    " + strings.Join(strings.Split(r.steps, "; "), "\n    ")
+	if len(w.steps) > 0 {
+		steps = "    " + strings.Join(w.steps, "\n    ")
 	}
 	return fmt.Sprintf("# Why: %s\n\n## The answer\n\n    %s\n\n## Next steps\n\n%s\n\n"+
 		"The names are examples: job web, group g, task t, volume vol, plugin pl, nodes n0 and n1. See "+
-		"[all states](README.md) and [troubleshoot](../operations/troubleshoot.md).\n", r.state, r.answer, steps)
+		"[all states](README.md) and [troubleshoot](../operations/troubleshoot.md).\n", w.name, w.answer, steps)
 }
 
 var noWord = regexp.MustCompile(`[^a-z0-9]+`)
