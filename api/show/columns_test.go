@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/storage"
 )
 
 // checkNoun fails unless a row of the noun has a text for each title.
@@ -19,6 +20,7 @@ func checkNoun[T any](t *testing.T, n Noun[T], item T) {
 func TestNouns_HaveATextForEachTitle(t *testing.T) {
 	checkNoun(t, Allocs, &structs.AllocListStub{})
 	checkNoun(t, Nodes, &structs.NodeListStub{})
+	checkNoun(t, Snapshots, &storage.VolumeSnapshot{})
 	checkNoun(t, Volumes, &structs.CSIVolumeListStub{})
 }
 

@@ -160,21 +160,7 @@ func listSnapshots(ctx context.Context, c *command.Call) error {
 }
 
 // snapshotRowSheet shows snapshots in a table.
-var snapshotRowSheet = command.Sheet[*storage.VolumeSnapshot]{
-	Titles: "Name|Volume|Plugin|State|Size|Taken|ID|Group",
-	Row: func(_ *command.Call, s *storage.VolumeSnapshot) []string {
-		return []string{
-			s.Name,
-			s.VolumeID,
-			s.PluginID,
-			s.State,
-			show.Size(s.SizeBytes),
-			show.Age(s.CutTime),
-			s.ExternalID,
-			s.Group,
-		}
-	},
-}
+var snapshotRowSheet = command.SheetOf(show.Snapshots, "Name|Volume|Plugin|State|Size|Taken|ID|Group", nil)
 
 var externalSnapshotSheet = command.Sheet[*storage.CSISnapshot]{
 	Titles: "ID|Name|Volume|Volume ID|Size|Taken|Ready",

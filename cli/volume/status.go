@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -105,18 +104,7 @@ var claimSheet = command.Sheet[*structs.CSIClaim]{
 	},
 }
 
-var snapshotSheet = command.Sheet[*storage.VolumeSnapshot]{
-	Titles: "Name|State|Size|Taken|Last Error",
-	Row: func(_ *command.Call, s *storage.VolumeSnapshot) []string {
-		return []string{
-			s.Name,
-			s.State,
-			show.Size(s.SizeBytes),
-			show.Age(s.CutTime),
-			cmp.Or(show.OneLine(s.Reason), show.ProblemText(s.LastError)),
-		}
-	},
-}
+var snapshotSheet = command.SheetOf(show.Snapshots, "Name|State|Size|Taken|Last Error", nil)
 
 // allocOf names the allocation with which a volume ends, "" for another volume.
 func allocOf(c *command.Call, v *structs.CSIVolumeDetail) string {

@@ -412,23 +412,16 @@ func usage(u *storage.VolumeUsage) Usage {
 	return shown
 }
 
+var snapshotColumns = show.Snapshots.Pick("Name|State|Size|Taken|Last Error=Last error")
+
 func snapshotTable(all []*storage.VolumeSnapshot) Table {
 	t := Table{
 		Caption: "Snapshots",
-		Columns: []string{"Name", "State", "Size", "Taken", "Last error"},
+		Columns: snapshotColumns.Titles,
 		Empty:   "The volume has no snapshots.",
 	}
 	for _, s := range all {
-		t.Rows = append(t.Rows, Row{
-			Key: s.Name,
-			Cells: []Cell{
-				text(s.Name),
-				text(s.State),
-				text(show.Size(s.SizeBytes)),
-				age(s.CutTime),
-				text(cmp.Or(show.OneLine(s.Reason), show.ProblemText(s.LastError))),
-			},
-		})
+		t.Rows = append(t.Rows, Row{Key: s.Name, Cells: cells(snapshotColumns, s, nil)})
 	}
 	return t
 }
