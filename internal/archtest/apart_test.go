@@ -140,3 +140,18 @@ func TestClockUses_FindsUses(t *testing.T) {
 		}
 	}
 }
+
+// TestPage_DrawsWithoutTheCommandLine: what both show of a thing is in berth/api/show. The actions of the
+// page are the commands, with their words.
+func TestPage_DrawsWithoutTheCommandLine(t *testing.T) {
+	for _, p := range packages(t) {
+		if !within(p.ImportPath, []string{"berth/ui"}) || p.ImportPath == "berth/ui/actions" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if within(imp, []string{"berth/cli"}) {
+				t.Errorf("%s must not import %s: see berth/api/show", p.ImportPath, imp)
+			}
+		}
+	}
+}
