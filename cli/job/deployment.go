@@ -201,21 +201,8 @@ var deploymentStatus = command.Status[*structs.Deployment, structs.Deployment]{
 	Print: printDeployment,
 }
 
-var deploymentSheet = command.Sheet[*structs.Deployment]{
-	Titles: "ID|Job|Version|Status|Description",
-	Row: func(c *command.Call, d *structs.Deployment) []string {
-		return []string{
-			c.ID(d.ID),
-			d.JobID,
-			fmt.Sprint(d.JobVersion),
-			d.Status,
-			d.StatusDescription,
-		}
-	},
-	Order: func(a, b *structs.Deployment) int {
-		return cmp.Compare(b.CreateIndex, a.CreateIndex)
-	},
-}
+var deploymentSheet = command.SheetOf(show.Deployments, "ID|Job|Version|Status|Description",
+	func(a, b *structs.Deployment) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
 
 func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment) error {
 	c.Pairs(

@@ -102,26 +102,18 @@ var deploymentTones = map[string]Tone{
 	structs.DeploymentBlocked:    Busy,
 }
 
+var deploymentColumns = show.Deployments.Pick("ID|Version|Status|Description=Reason|Healthy|Modified=Changed")
+
 // DeploymentTable shows the deployments of a job.
 func DeploymentTable(all []*structs.Deployment) Table {
 	t := Table{
 		Caption: "Deployments",
-		Columns: []string{"ID", "Version", "Status", "Reason", "Healthy", "Changed"},
+		Columns: deploymentColumns.Titles,
 		Empty:   "The job has no deployments.",
 	}
 	for _, d := range all {
-		healthy, wanted := 0, 0
-		for _, g := range d.TaskGroups {
-			healthy += g.HealthyAllocs
-			wanted += g.DesiredTotal
-		}
-		t.Rows = append(t.Rows, Row{
-			Key: d.ID,
-			Cells: []Cell{
-				text(show.ShortID(d.ID)), text(fmt.Sprint(d.JobVersion)), toned(d.Status, deploymentTones),
-				text(d.StatusDescription), text(show.Count(healthy, wanted)), age(d.ModifyTime),
-			},
-		})
+		m := marks{"Status": toned(d.Status, deploymentTones)}
+		t.Rows = append(t.Rows, Row{Key: d.ID, Cells: cells(deploymentColumns, d, m)})
 	}
 	return t
 }
