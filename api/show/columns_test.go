@@ -19,6 +19,7 @@ func checkNoun[T any](t *testing.T, n Noun[T], item T) {
 
 func TestNouns_HaveATextForEachTitle(t *testing.T) {
 	checkNoun(t, Allocs, &structs.AllocListStub{})
+	checkNoun(t, Claims, &structs.VolumeClaimStub{})
 	checkNoun(t, Deployments, &structs.Deployment{})
 	checkNoun(t, Nodes, &structs.NodeListStub{})
 	checkNoun(t, Snapshots, &storage.VolumeSnapshot{})

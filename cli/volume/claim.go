@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"berth/api/show"
@@ -89,33 +88,7 @@ var releaseFlags = []command.Flag{
 	},
 }
 
-var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
-	Titles: "Volume|Allocation|Job|Group|Node|Mode|Access Mode|State|Place|Since|Reason|Cause",
-	Row: func(c *command.Call, v *structs.VolumeClaimStub) []string {
-		place := ""
-		if v.Position > 0 {
-			place = fmt.Sprint(v.Position)
-		}
-		node := v.NodeName
-		if node == "" {
-			node = c.ID(v.NodeID)
-		}
-		return []string{
-			v.VolumeID,
-			c.ID(v.AllocID),
-			v.JobID,
-			v.TaskGroupName,
-			node,
-			v.Mode,
-			string(v.AccessMode),
-			v.State,
-			place,
-			show.Age(v.Since),
-			v.Cause,
-			v.CauseText,
-		}
-	},
-}
+var claimRowSheet = command.SheetOf(show.Claims, show.Claims.Titles, nil)
 
 // claimList shows the claims of a volume, an allocation or a node. IDs may be prefixes.
 func claimList(ctx context.Context, c *command.Call) error {

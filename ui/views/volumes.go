@@ -2,7 +2,6 @@ package views
 
 import (
 	"cmp"
-	"fmt"
 
 	"berth/api/show"
 	"berth/structs"
@@ -40,26 +39,28 @@ func VolumeRow(v *structs.CSIVolumeListStub) Row {
 	}
 }
 
+var claimColumns = show.Claims.Pick("Volume|Mode|State|Place=Position|Cause=Reason|Since")
+
+// claimTones are the tones of the states of a claim.
+var claimTones = map[string]Tone{
+	structs.ClaimGranted: Good,
+	structs.ClaimWaiting: Busy,
+}
+
 // ClaimTable shows some claims on volumes.
 func ClaimTable(all []*structs.VolumeClaimStub) Table {
 	t := Table{
 		Caption: "Claims on volumes",
-		Columns: []string{"Volume", "Mode", "State", "Position", "Reason", "Since"},
+		Columns: claimColumns.Titles,
 		Empty:   "The allocation has no claims on volumes.",
 	}
 	for _, c := range all {
-		state := Cell{Text: c.State, Tone: Good}
-		position := ""
-		if c.State == structs.ClaimWaiting {
-			state.Tone = Busy
-			position = fmt.Sprint(c.Position)
-		}
 		t.Rows = append(t.Rows, Row{
 			Key: c.ID,
-			Cells: []Cell{
-				link(c.VolumeID, To(VolumePath, c.Namespace, c.VolumeID)), text(c.Mode), state, text(position),
-				text(c.CauseText), age(c.Since),
-			},
+			Cells: cells(claimColumns, c, marks{
+				"Volume": {Link: To(VolumePath, c.Namespace, c.VolumeID)},
+				"State":  toned(c.State, claimTones),
+			}),
 		})
 	}
 	return t
