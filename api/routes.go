@@ -15,7 +15,7 @@ type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux without a method
 	serve   func(*Call) (any, error)
-	answer  reflect.Type // the client decodes into it; nil for a route without a client method
+	answer  reflect.Type // the client decodes into it; nil for a route without a call
 	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool         // its body or its answer is a stream without a bound
 	Needs   access.Needs // of a route that the agent serves itself; "" for one of a method
@@ -135,7 +135,7 @@ func (e *Endpoint[T]) Open(ctx context.Context, c *Client, r Request) (*http.Res
 	return e.route.Open(ctx, c, r)
 }
 
-// At declares a second route with the same answer, without a client method.
+// At declares a second route with the same answer, without a call.
 func (e *Endpoint[T]) At(methods, path string, options ...func(*Route)) *Route {
 	return e.table.Handle(methods, path, e.route.serve, options...)
 }

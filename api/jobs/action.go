@@ -98,7 +98,7 @@ func pickAlloc(c *api.Call, at jobaction.Target) (jobaction.Target, error) {
 	return jobaction.Pick(job.Job, allocs.Allocations, at)
 }
 
-// OpenAction starts an action of a job as api.Client.OpenExec starts a command. The servers pick a running
+// OpenAction starts an action of a job as api.OpenExec starts a command. The servers pick a running
 // allocation if the target has none. Its job is the target's, in the namespace of the client.
 func OpenAction(ctx context.Context, c *api.Client, at jobaction.Target, x *api.Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
