@@ -17,7 +17,6 @@ var namedPage = regexp.MustCompile(`\bdocs/([\w/-]+\.md)(#[\w-]+)?`)
 
 // TestProduct_NamesPagesThatExist: a message that leads to a page has to lead somewhere.
 func TestProduct_NamesPagesThatExist(t *testing.T) {
-	t.Parallel()
 	found := 0
 	for _, file := range productFiles(t) {
 		source, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
