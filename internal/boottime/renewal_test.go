@@ -2,6 +2,7 @@ package boottime
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +37,9 @@ func TestRenewAfter_LeavesTimeBeforeTheEnd(t *testing.T) {
 func TestClock_SleepUntil_CountsASuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		suspended := time.Duration(0)
-		clock := Clock(func() Instant { return Instant(time.Since(begin) + suspended) })
-		time.AfterFunc(90*time.Second, func() { suspended = time.Hour })
+		var suspended atomic.Int64
+		clock := Clock(func() Instant { return Instant(time.Since(begin)).Add(time.Duration(suspended.Load())) })
+		time.AfterFunc(90*time.Second, func() { suspended.Store(int64(time.Hour)) })
 		if !clock.SleepUntil(t.Context(), Instant(time.Hour)) {
 			t.Error("it has not waited")
 		}
