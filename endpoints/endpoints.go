@@ -384,7 +384,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),
 		slow(write(e, structs.CSIVolumeDetach, rights.VolumeDetach, releaser.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
-		write(e, structs.CSIVolumeLabel, rights.VolumeLabel, propose(e, fsm.VolumeLabel)),
+		write(e, structs.CSIVolumeLabel, rights.VolumeLabel, e.change.Label),
 		slow(write(e, structs.CSIVolumeRetry, rights.VolumeRetry, csi.Retries{Server: e.Server}.Retry)),
 		write(e, storage.VolumeUndelete, rights.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),

@@ -10,7 +10,7 @@ import (
 )
 
 // CSIVolumeLabel sets and removes labels of a volume. The others stay.
-var CSIVolumeLabel = Write[CSIVolumeLabelRequest, Empty]("CSIVolume.Label")
+var CSIVolumeLabel = Write[CSIVolumeLabelRequest, CSIVolumeLabelResponse]("CSIVolume.Label")
 
 // CSIVolumeLabelRequest names the volume. No key is in both Set and Unset. A key of Unset need not exist.
 type CSIVolumeLabelRequest struct {
@@ -18,6 +18,12 @@ type CSIVolumeLabelRequest struct {
 	Set   map[string]string
 	Unset []string
 	WriteOptions
+}
+
+// CSIVolumeLabelResponse has the warnings of admission rules, "" for none.
+type CSIVolumeLabelResponse struct {
+	Warnings string `json:",omitempty"`
+	WriteMeta
 }
 
 // The bounds of labels.

@@ -15,7 +15,7 @@ func twoClaims() *structs.CSIVolumeDetail {
 	v := &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{
 			ID: "data", Namespace: "default",
-			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "disk"},
+			CSIVolumeSpec:   structs.CSIVolumeSpec{PluginID: "disk", Labels: map[string]string{"tier": "gold"}},
 			CSIVolumeOrigin: structs.CSIVolumeOrigin{State: structs.VolumeReady},
 		},
 		Claims: []*structs.CSIClaim{
@@ -60,7 +60,7 @@ func TestVolume_IsAPicture(t *testing.T) {
 	wants(t, body, "it is written by db", "berth job stop db", "berth volume why data",
 		"1. <a href=\"/ui/allocation?id=aaaaaaaa-1\">", "running: pg running",
 		"n1 is ready", "staged", "mounted", "90 %", `value="90"`, "monday",
-		"allocation aaaaaaaa writes")
+		"allocation aaaaaaaa writes", "tier=gold")
 	if n := strings.Count(body, `aria-current="step"`); resp.StatusCode != http.StatusOK || n != 1 {
 		t.Errorf("%d with %d steps that wait, want one:\n%s", resp.StatusCode, n, body)
 	}

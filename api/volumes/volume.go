@@ -412,8 +412,10 @@ func bindLabels(c *api.Call, req *structs.CSIVolumeLabelRequest) error {
 }
 
 // Label sets and removes labels of a volume. The others stay.
-func Label(ctx context.Context, c *api.Client, id string, set map[string]string, unset []string) error {
-	return volumeLabel.Exec(ctx, c, api.Request{ID: id, Body: labelsBody{Set: set, Unset: unset}})
+func Label(
+	ctx context.Context, c *api.Client, id string, set map[string]string, unset []string,
+) (*structs.CSIVolumeLabelResponse, error) {
+	return volumeLabel.Send(ctx, c, api.Request{ID: id, Body: labelsBody{Set: set, Unset: unset}})
 }
 
 // The dialect does not have this route.

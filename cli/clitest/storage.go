@@ -238,11 +238,11 @@ func (w *Cluster) answerVolumeWrites() {
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeLabel,
-		func(_ context.Context, r *structs.CSIVolumeLabelRequest) (*structs.Empty, error) {
+		func(_ context.Context, r *structs.CSIVolumeLabelRequest) (*structs.CSIVolumeLabelResponse, error) {
 			if r.ID != "data" {
 				return nil, NotFound("volume", r.ID)
 			}
-			return &structs.Empty{}, nil
+			return &structs.CSIVolumeLabelResponse{Warnings: "the rule names no owner"}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,
 		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.CSIVolumeRetryResponse, error) {
@@ -361,6 +361,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 				Name:         "data",
 				ExternalID:   "vol-1",
 				PluginID:     "hostpath",
+				Labels:       map[string]string{"tier": "gold", "owner": "billing"},
 				MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
 				RequestedCapabilities: []*structs.CSIVolumeCapability{{
 					AccessMode:     structs.CSISingleNodeWriter,

@@ -6,7 +6,6 @@ import (
 	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
-	"berth/structs"
 )
 
 // labelCommand is berth volume label.
@@ -32,22 +31,12 @@ func volumeLabel(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	err = volumes.Label(ctx, c.API, id, set, unset)
+	changed, err := volumes.Label(ctx, c.API, id, set, unset)
 	if err != nil {
 		return watch.VolumeFault(ctx, c, id, err)
 	}
-	v, _, err := volumes.Get(ctx, c.API, id, nil)
-	if err != nil {
-		return err
+	if changed.Warnings != "" {
+		warn(c, []string{changed.Warnings})
 	}
-	return c.Report(command.Changed{"VolumeID": id}, "The labels of volume %q: %s", id, labelsText(v.Labels))
-}
-
-// labelsText returns the labels of a volume in one line, "none" for none.
-func labelsText(labels map[string]string) string {
-	text := structs.LabelsText(labels)
-	if text == "" {
-		return "none"
-	}
-	return text
+	return c.Report(command.Changed{"VolumeID": id}, "The labels of volume %q are changed", id)
 }

@@ -200,6 +200,15 @@ func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
 		}
 	}
 
+	endpointstest.Must(s, admission.RulePut, rule("team", admission.OnVolume,
+		`!has(volume.Labels) || !("team" in volume.Labels) || volume.Labels.team != "none"`))
+	label := &structs.CSIVolumeLabelRequest{ID: "fenced", Set: map[string]string{"team": "none"}}
+	index := s.Store.Index()
+	err := endpointstest.Rejected(s, structs.KindDenied, structs.CSIVolumeLabel, label)
+	if !strings.Contains(err.Error(), `admission rule "team" denies volume "fenced"`) || s.Store.Index() != index {
+		t.Errorf("label: got %v at index %d, want a denial at %d", err, s.Store.Index(), index)
+	}
+
 	kept := registeredVolume("fenced")
 	endpointstest.Must(s, structs.CSIVolumeRegister, volumeRequest(kept))
 	warn := rule("loss", admission.OnVolume, `volume.OnNodeLoss == "hold"`)
@@ -208,6 +217,11 @@ func TestAdmission_IsAskedOnEachWayToStoreAVolume(t *testing.T) {
 	resp := endpointstest.Must(s, structs.CSIVolumeRegister, volumeRequest(kept))
 	if !strings.Contains(resp.Warnings, `admission rule "loss" warns about volume "fenced"`) {
 		t.Errorf("mode warn: got the warnings %q", resp.Warnings)
+	}
+	label.Set = map[string]string{"team": "billing"}
+	labelled := endpointstest.Must(s, structs.CSIVolumeLabel, label)
+	if !strings.Contains(labelled.Warnings, `admission rule "loss" warns about volume "fenced"`) {
+		t.Errorf("mode warn: a label got the warnings %q", labelled.Warnings)
 	}
 	if csi.Volume(s.Store.Read(), "default", "fenced").OnNodeLoss != structs.LossFence {
 		t.Error("the stored rule for a lost node has changed")

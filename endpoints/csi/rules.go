@@ -22,6 +22,14 @@ func (w VolumeWrites) applyRules(
 		old := csi.Volume(tx, v.Namespace, v.ID)
 		objects = append(objects, admit.OfVolume(csi.AsStored(v, old), old))
 	}
+	return w.admit(ctx, tx, objects...)
+}
+
+// admit returns an error, of kind denied, if an admission rule denies one of the objects, and otherwise the
+// warnings of the rules.
+func (w VolumeWrites) admit(
+	ctx context.Context, tx *state.ReadTx, objects ...admit.Input,
+) (warnings string, err error) {
 	verdict, err := w.Admit(ctx, tx, objects...)
 	if err == nil {
 		err = verdict.Err()

@@ -103,6 +103,7 @@ var all = []any{
 	new(structs.CSIVolumeGetRequest),
 	new(structs.CSIVolumeGetResponse),
 	new(structs.CSIVolumeLabelRequest),
+	new(structs.CSIVolumeLabelResponse),
 	new(structs.CSIVolumeListRequest),
 	new(structs.CSIVolumeListResponse),
 	new(structs.CSIVolumeListStub),

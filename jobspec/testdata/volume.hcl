@@ -2,6 +2,7 @@ id           = "db[0]"
 namespace    = "prod"
 name         = "database"
 type         = "csi"
+labels       = { tier = "gold" }
 plugin_id    = "hostpath"
 external_id  = "vol-1"
 trim         = "24h"

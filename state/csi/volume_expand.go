@@ -128,30 +128,40 @@ func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
 
 // VolumeLabel sets and removes labels of a volume.
 func VolumeLabel(tx *mvcc.WriteTx, p *structs.CSIVolumeLabelRequest) error {
-	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	old, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
 		return err
 	}
 
+	v, err := WithLabels(old, p)
+	if err != nil || maps.Equal(v.Labels, old.Labels) {
+		return err
+	}
+
+	v.ModifyTime = p.Now
+	unblock.PutVolumeWithout(tx, v)
+	return nil
+}
+
+// WithLabels returns a copy of a volume with the labels that it has after a request.
+func WithLabels(old *structs.CSIVolume, p *structs.CSIVolumeLabelRequest) (*structs.CSIVolume, error) {
 	labels := map[string]string{}
-	maps.Copy(labels, v.Labels)
+	maps.Copy(labels, old.Labels)
 	for _, key := range p.Unset {
 		delete(labels, key)
 	}
 	maps.Copy(labels, p.Set)
-	err = structs.CheckLabels(labels)
-	if err != nil || maps.Equal(labels, v.Labels) {
-		return err
+	err := structs.CheckLabels(labels)
+	if err != nil {
+		return nil, err
 	}
 
-	v = v.Copy()
+	v := old.Copy()
 	v.Labels = nil // also if the last one is removed
 	if len(labels) > 0 {
 		v.Labels = labels
 	}
-	v.ModifyTime = p.Now
-	unblock.PutVolumeWithout(tx, v)
-	return nil
+	return v, nil
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
