@@ -160,7 +160,8 @@ func (c controllerLoop) actOnObject(ctx context.Context, s *object, err error) e
 func (c controllerLoop) callForObject(
 	ctx context.Context, s *object, rows []*storage.VolumeSnapshot,
 ) (*storage.CSIGroup, error) {
-	holder, err := volumesecrets.OpenForCall(c.Store.Read(), c.Keys, secretsHolder(c.Store.Read(), rows[0]))
+	tx := c.Store.Read()
+	holder, err := volumesecrets.OpenForCall(tx, c.Keys, secretsHolder(tx, rows[0]))
 	if err != nil {
 		return nil, err
 	}
