@@ -290,7 +290,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	if len(versions) <= kept {
-		return // as at the most registrations
+		return // as at most registrations
 	}
 
 	used := map[uint64]bool{}

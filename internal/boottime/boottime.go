@@ -3,8 +3,8 @@
 // Go's monotonic clock, and every timer of Go, stops during a suspend. A machine that wakes after an hour
 // would take a lease of ten seconds for one that has just begun. The ends of leases are therefore in
 // CLOCK_BOOTTIME. A step of the wall clock does not change it. It says nothing about other machines, and
-// nothing after a reboot. What ends and is renewed has one rule here, too: see RenewAfter. The package is
-// small because nodes, servers and the supervisor of tasks all read this clock.
+// nothing after a reboot. RenewAfter has the rule by which tokens and certificates are renewed. The package
+// is small because nodes, servers and the supervisor of tasks all read this clock.
 package boottime
 
 import (

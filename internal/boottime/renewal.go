@@ -15,8 +15,8 @@ func LifeAtRenewal(life time.Duration, replaced bool) time.Duration {
 	return life / 2
 }
 
-// RenewAfter returns when something that begins now is renewed: at LifeAtRenewal, or up to a tenth earlier.
-// What has begun together is not renewed at once.
+// RenewAfter returns the time from now at which something that begins now is renewed: LifeAtRenewal, or up to
+// a tenth less. Things that begin together are therefore renewed one after the other.
 func RenewAfter(life time.Duration, replaced bool) time.Duration {
 	at := LifeAtRenewal(life, replaced)
 	return at - rand.N(at/10+1)
