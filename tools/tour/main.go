@@ -1,6 +1,7 @@
 // Tour draws the picture of README: a terminal in which the commands of its five minutes run, with the
-// outputs that they had when it was drawn. It runs an agent on this machine, as root, and leaves nothing
-// behind. Run it at the top of the tree: tour -berth bin/berth -o docs/images/tour.svg
+// outputs that they had when it was drawn. It runs an agent on this machine, as root, and removes all that it
+// made, unless the agent does not start again: then it names the directory whose mounts are left. Run it at
+// the top of the tree: tour -berth bin/berth -o docs/images/tour.svg
 package main
 
 import (
@@ -191,7 +192,7 @@ func (t *tour) repeat(ctx context.Context, args []string, until string) (string,
 
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("the output has no %q: %s%w", until, out, err)
+			return "", errors.Join(fmt.Errorf("the output has no %q: %s", until, out), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
